@@ -1,0 +1,72 @@
+#include "kernels/slab.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "kernels/error.h"
+
+namespace nascent {
+namespace {
+
+#ifdef NDEBUG
+constexpr std::size_t kGuard = 0;
+#else
+constexpr std::size_t kGuard = Slab::kAlignment;
+#endif
+constexpr int kGuardByte = 0xA5;
+
+std::size_t aligned(std::size_t n) { return (n + Slab::kAlignment - 1) / Slab::kAlignment * Slab::kAlignment; }
+
+void poison_with_nan(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kI32) return;
+  dispatch(tensor.dtype(), [&]<class T>() {
+    std::fill_n(tensor.data<T>(), tensor.size(), std::numeric_limits<T>::quiet_NaN());
+  });
+}
+
+}  // namespace
+
+Slab::~Slab() { std::free(memory_); }
+
+void Slab::place(Tensor& tensor, std::string name, DType dtype, Shape shape) {
+  if (memory_) throw machine_error("slab {}: {} placed after allocation", name_, name);
+  for (const Placed& p : placed_) {
+    if (p.name == name) throw machine_error("slab {}: {} placed twice", name_, name);
+  }
+  tensor = Tensor(nullptr, dtype, shape, device_);
+  placed_.push_back({&tensor, std::move(name), bytes_});
+  bytes_ += aligned(tensor.bytes()) + kGuard;
+}
+
+void Slab::allocate([[maybe_unused]] bool poison) {
+  if (memory_) throw machine_error("slab {}: allocated twice", name_);
+  const std::size_t bytes = std::max(bytes_, kAlignment);
+  memory_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
+  if (!memory_) throw machine_error("slab {}: no memory for {} bytes", name_, bytes);
+  std::memset(memory_, 0, bytes);
+  for (const Placed& p : placed_) {
+    *p.tensor = Tensor(memory_ + p.offset, p.tensor->dtype(), p.tensor->shape(), device_);
+    if constexpr (kGuard > 0) {
+      if (poison) poison_with_nan(*p.tensor);
+      std::memset(guard_of(p), kGuardByte, kGuard);
+    }
+  }
+}
+
+std::byte* Slab::guard_of(const Placed& placed) const { return memory_ + placed.offset + aligned(placed.tensor->bytes()); }
+
+void Slab::check_guards() const {
+  if constexpr (kGuard > 0) {
+    for (const Placed& p : placed_) {
+      const std::byte* guard = guard_of(p);
+      const auto intact = [](std::byte b) { return b == std::byte{kGuardByte}; };
+      if (!std::all_of(guard, guard + kGuard, intact)) throw machine_error("slab {}: written past the end of {}", name_, p.name);
+    }
+  }
+}
+
+}  // namespace nascent

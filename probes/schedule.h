@@ -1,0 +1,26 @@
+// When something happens, counted in optimizer steps. A schedule is a list of rules; it holds where any rule does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nascent {
+
+class Schedule {
+ public:
+  // Rules: "K" or "every K" (multiples of K), "log" (0, the powers of two below `log_until`, then its multiples: what Pythia saves;
+  // "pythia" is the same word), "step S" (that one), "never". Throws and names the rule it does not know.
+  static Schedule parse(const std::vector<std::string>& rules, std::int64_t log_until = 1000);
+
+  bool at(std::int64_t step) const;
+
+ private:
+  struct Rule {
+    enum class Kind { kEvery, kLog, kStep } kind;
+    std::int64_t number;
+  };
+  std::vector<Rule> rules_;
+};
+
+}  // namespace nascent
