@@ -1,0 +1,55 @@
+#include "model/family.h"
+
+#include <map>
+
+#include "kernels/error.h"
+
+namespace nascent {
+namespace {
+
+// Filled before main() by the files of families/, then only read.
+std::map<std::string, Family>& registry() {
+  static std::map<std::string, Family> families;
+  return families;
+}
+
+}  // namespace
+
+RegisterFamily::RegisterFamily(Family family) {
+  const std::string name = family.name;
+  if (!registry().emplace(name, std::move(family)).second) throw machine_error("family {} is registered twice", name);
+}
+
+const Family& family_of(const std::string& name) {
+  const auto found = registry().find(name);
+  if (found != registry().end()) return found->second;
+  throw input_error("model.family = \"{}\": no such family, expected one of: {}", name, fmt::join(family_names(), ", "));
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, family] : registry()) names.push_back(name);
+  return names;
+}
+
+const TensorName& Family::tensor(const std::string& role) const {
+  for (const TensorName& t : tensors) {
+    if (t.role == role) return t;
+  }
+  throw machine_error("family {}: no tensor name for {}", name, role);
+}
+
+void TransformerSpec::check() const {
+  const auto positive = [](const char* what, std::int64_t n) {
+    if (n < 1) throw input_error("model.{} = {}: expected 1 or more", what, n);
+  };
+  positive("vocab", vocab);
+  positive("context", context);
+  positive("width", width);
+  positive("layers", layers);
+  positive("heads", heads);
+  positive("hidden", hidden);
+  if (width % heads != 0) throw input_error("model.heads = {} does not divide model.width = {}", heads, width);
+}
+
+}  // namespace nascent

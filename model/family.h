@@ -1,0 +1,64 @@
+// A family: its sizes and presets, how it is initialized, and how Hugging Face names its tensors and config keys. One file in
+// families/ fills one of these and registers it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/json.h"
+
+namespace nascent {
+
+enum class Activation { kGeluTanh, kGeluErf };
+
+// A pre-norm decoder with learned positions and tied embeddings; further block shapes come with their families.
+struct TransformerSpec {
+  std::string family;
+  std::int64_t vocab = 0, context = 0;                   // tokens; positions at most
+  std::int64_t width = 0, layers = 0, heads = 0, hidden = 0;  // hidden: of the MLP
+  Activation activation = Activation::kGeluTanh;
+  double norm_eps = 1e-5;
+  double init_std = 0.02;             // of every weight but the two that write to the residual stream
+  double init_residual_std = 0.02;    // of those two
+
+  std::int64_t head_size() const { return width / heads; }
+  void check() const;  // throws and names the size that is wrong
+};
+
+// Hugging Face's name of a tensor; {} stands for the layer. Linear weights are [out, in] unless `transposed`.
+struct TensorName {
+  std::string role;  // "blocks.{}.attn.qkv.weight", by TransformerLens's places
+  std::string file;  // "transformer.h.{}.attn.c_attn.weight"
+  bool transposed = false;
+};
+
+struct Preset {
+  std::string name;
+  TransformerSpec spec;
+};
+
+struct Family {
+  std::string name;
+  std::vector<Preset> presets;
+  std::function<void(TransformerSpec&)> complete;  // fills in what follows from the sizes
+  std::vector<TensorName> tensors;
+  std::vector<std::string> ignored;                // suffixes of tensors that files may hold and that mean nothing
+  std::function<JsonObject(const TransformerSpec&)> to_config;    // config.json
+  std::function<TransformerSpec(const JsonObject&)> from_config;
+
+  const TensorName& tensor(const std::string& role) const;
+};
+
+// Registered families by name. Throws an input error that lists them when there is none of that name.
+const Family& family_of(const std::string& name);
+std::vector<std::string> family_names();
+
+// In a family's file: const RegisterFamily registered{...};
+struct RegisterFamily {
+  explicit RegisterFamily(Family family);
+};
+
+}  // namespace nascent

@@ -1,0 +1,51 @@
+#include "model/parameters.h"
+
+#include <cstring>
+#include <utility>
+
+#include "kernels/philox.h"
+
+namespace nascent {
+
+Parameter& Parameters::add(Parameter description, DType dtype, Shape shape) {
+  Parameter& p = all_.emplace_back(std::move(description));
+  values_.place(p.value, p.name, dtype, shape);
+  gradients_.place(p.grad, p.name, dtype, shape);
+  return p;
+}
+
+void Parameters::allocate() {
+  values_.allocate();
+  gradients_.allocate();
+}
+
+void Parameters::initialize(std::uint64_t seed) {
+  for (Parameter& p : all_) {
+    const Random random(seed, "init", p.name);
+    dispatch(p.value.dtype(), [&]<class T>() {
+      T* w = p.value.data<T>();
+      for (std::int64_t i = 0; i < p.value.size(); ++i) {
+        w[i] = static_cast<T>(p.std > 0 ? p.std * random.normal(static_cast<std::uint64_t>(i)) : p.constant);
+      }
+    });
+  }
+}
+
+void Parameters::zero_gradients() {
+  for (Parameter& p : all_) std::memset(p.grad.address(), 0, p.grad.bytes());
+}
+
+std::int64_t Parameters::count() const {
+  std::int64_t n = 0;
+  for (const Parameter& p : all_) n += p.value.size();
+  return n;
+}
+
+const Parameter* Parameters::find(const std::string& name) const {
+  for (const Parameter& p : all_) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+}  // namespace nascent

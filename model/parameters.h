@@ -1,0 +1,43 @@
+// The parameters of a model: one value and one gradient each, by Hugging Face name. Tied tensors are one parameter.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "kernels/slab.h"
+#include "kernels/view.h"
+
+namespace nascent {
+
+struct Parameter {
+  std::string name;             // Hugging Face's: "transformer.h.0.attn.c_attn.weight"
+  Tensor value, grad;           // linear weights are [out, in] here, whatever the file's layout
+  double std = 0, constant = 0; // drawn from N(0, std^2), or `constant` where std is 0
+  bool decay = false;           // weight decay applies
+  bool transposed = false;      // the file holds [in, out]
+};
+
+class Parameters {
+ public:
+  Parameter& add(Parameter description, DType dtype, Shape shape);  // a place that stays valid
+  void allocate();
+
+  // Draws every value by (seed, "init", name): the order of parameters and what else there is change nothing.
+  void initialize(std::uint64_t seed);
+  void zero_gradients();
+
+  std::int64_t count() const;  // of numbers
+  std::size_t bytes() const { return values_.bytes() + gradients_.bytes(); }
+  const Parameter* find(const std::string& name) const;  // null when there is none
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+
+ private:
+  std::deque<Parameter> all_;
+  Slab values_{"parameters"}, gradients_{"gradients"};
+};
+
+}  // namespace nascent

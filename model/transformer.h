@@ -1,0 +1,104 @@
+// The transformer: an explicit forward and an explicit backward over planned memory.
+//
+// Sizes: B sequences of a micro-batch, T positions each, C width, F hidden, H heads, V vocabulary. Linear weights are [out, in].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/linear_cross_entropy.h"
+#include "kernels/slab.h"
+#include "kernels/stream.h"
+#include "model/family.h"
+#include "model/parameters.h"
+#include "model/tap.h"
+
+namespace nascent {
+
+class Transformer {
+ public:
+  // dtype: of parameters, activations and gradients (f32 or f64). Throws an input error for sizes that cannot be.
+  Transformer(const TransformerSpec& spec, DType dtype);
+
+  const TransformerSpec& spec() const { return spec_; }
+  Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
+  const std::vector<Tap*>& taps() const { return taps_; }
+
+  // Plans and allocates activations for micro-batches of B x T tokens, and for the backward where `training`. The listener (may be
+  // null) says now which taps it wants, and is shown those in every forward and backward.
+  void plan(std::int64_t batch, std::int64_t sequence, bool training, Listener* listener);
+  std::int64_t batch() const { return batch_; }
+  std::int64_t sequence() const { return sequence_; }
+  std::size_t activation_bytes() const { return activations_.bytes(); }
+
+  // The network up to its final norm. tokens [B, T] i32, ids below V, must stay until the backward.
+  void forward(Stream& s, View tokens);
+
+  // After forward. targets [B, T] i32, kIgnored where nothing is to be predicted. Losses [B, T] in nats, valid until the next call.
+  View losses(Stream& s, View targets);
+  // The same and the gradient of scale * (sum of losses), added to the parameters' gradients.
+  View backward(Stream& s, View targets, double scale);
+
+  // After forward: logits [n, V] of positions [first, first + n) of the micro-batch, counted over B T.
+  void logits(Stream& s, Tensor out, std::int64_t first) const;
+
+  // Switches the listener off and on (steps on which no probe has work).
+  void listen(bool on) { listening_ = on; }
+  void check_guards() const { activations_.check_guards(); }
+
+ private:
+  struct Norm {
+    Parameter *weight, *bias;
+    Tensor mean, rstd;  // [B, T]
+  };
+  struct Linear {
+    Parameter *weight, *bias;
+  };
+  struct Block {
+    Norm ln1, ln2;
+    Linear qkv, out, mlp_in, mlp_out;                  // [3C, C], [C, C], [F, C], [C, F]
+    Tensor ln1_normalized, qkv_value, z, lse;          // [B, T, C], [B, T, 3C], [B, T, C], [B, H, T]
+    Tensor attn_out_value, resid_mid, ln2_normalized;  // [B, T, C] each
+    Tensor pre, post, mlp_out_value, resid_post;       // [B, T, F] twice, [B, T, C] twice
+    struct {
+      Tap resid_pre, ln1, attn_out, resid_mid, ln2, post, mlp_out, resid_post;
+    } tap;
+  };
+  // Gradients on their way down; one buffer serves every block.
+  struct Gradients {
+    Tensor resid, branch, hidden, qkv;  // [B, T, C] twice, [B, T, F], [B, T, 3C]
+  };
+
+  void describe_parameters(DType dtype);
+  void describe_taps();
+  const Tensor& resid_pre(std::size_t block) const { return block == 0 ? resid_start_ : blocks_[block - 1].resid_post; }
+  const Tensor& resid_final() const { return blocks_.back().resid_post; }
+
+  void norm(Stream& s, Tensor y, Norm& n, View x) const;
+  void norm_backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const;
+  void activate(Stream& s, Tensor y, View x) const;
+  void activate_backward(Stream& s, Tensor dx, View dy, View x) const;
+  void show(Stream& s, const Tap& tap, View value) const;
+  void show_grad(Stream& s, const Tap& tap, View grad) const;
+
+  TransformerSpec spec_;
+  DType dtype_;
+  Parameters parameters_;
+  Parameter *embed_, *pos_embed_;
+  std::vector<Block> blocks_;
+  Norm ln_final_;
+  Tap embed_tap_, ln_final_tap_;
+  std::vector<Tap*> taps_;
+
+  Slab activations_{"activations"};
+  Tensor embed_value_, resid_start_, ln_final_normalized_, losses_;
+  Gradients d_;
+  View tokens_;
+  std::int64_t batch_ = 0, sequence_ = 0;
+  Listener* listener_ = nullptr;
+  bool listening_ = true;
+};
+
+}  // namespace nascent

@@ -1,0 +1,130 @@
+// What a transformer is made of: its parameters, its taps, and the memory of a micro-batch.
+#include "kernels/error.h"
+#include "model/transformer.h"
+
+namespace nascent {
+namespace {
+
+std::string in_layer(const std::string& pattern, std::size_t layer) { return fmt::format(fmt::runtime(pattern), layer); }
+
+}  // namespace
+
+Transformer::Transformer(const TransformerSpec& spec, DType dtype)
+    : spec_(spec), dtype_(dtype), blocks_(static_cast<std::size_t>(spec.layers)) {
+  spec_.check();
+  describe_parameters(dtype);
+  parameters_.allocate();
+  describe_taps();
+}
+
+void Transformer::describe_parameters(DType dtype) {
+  const Family& family = family_of(spec_.family);
+  const std::int64_t c = spec_.width, f = spec_.hidden;
+  std::size_t layer = 0;
+  const auto add = [&](const std::string& role, Shape shape, double std, double constant = 0) {
+    const TensorName& name = family.tensor(role);
+    Parameter p;
+    p.name = in_layer(name.file, layer);
+    p.std = std;
+    p.constant = constant;
+    p.decay = shape.rank() > 1;  // weights and embeddings; not biases and norms
+    p.transposed = name.transposed;
+    return &parameters_.add(std::move(p), dtype, shape);
+  };
+  const auto norm = [&](const std::string& role) {
+    return Norm{add(role + ".weight", {c}, 0, 1), add(role + ".bias", {c}, 0), {}, {}};
+  };
+  const auto linear = [&](const std::string& role, std::int64_t out, std::int64_t in, double std) {
+    return Linear{add(role + ".weight", {out, in}, std), add(role + ".bias", {out}, 0)};
+  };
+
+  embed_ = add("embed.weight", {spec_.vocab, c}, spec_.init_std);
+  pos_embed_ = add("pos_embed.weight", {spec_.context, c}, spec_.init_std);
+  for (layer = 0; layer < blocks_.size(); ++layer) {
+    Block& b = blocks_[layer];
+    b.ln1 = norm("blocks.{}.ln1");
+    b.qkv = linear("blocks.{}.attn.qkv", 3 * c, c, spec_.init_std);
+    b.out = linear("blocks.{}.attn.out", c, c, spec_.init_residual_std);
+    b.ln2 = norm("blocks.{}.ln2");
+    b.mlp_in = linear("blocks.{}.mlp.in", f, c, spec_.init_std);
+    b.mlp_out = linear("blocks.{}.mlp.out", c, f, spec_.init_residual_std);
+  }
+  ln_final_ = norm("ln_final");
+}
+
+void Transformer::describe_taps() {
+  const auto name = [&](Tap& tap, std::string text, std::int64_t width) {
+    tap.name = std::move(text);
+    tap.index = static_cast<int>(taps_.size());
+    tap.width = width;
+    taps_.push_back(&tap);
+  };
+  name(embed_tap_, "embed", spec_.width);
+  for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    auto& tap = blocks_[l].tap;
+    const std::string block = fmt::format("blocks.{}.", l);
+    name(tap.resid_pre, block + "resid_pre", spec_.width);
+    name(tap.ln1, block + "ln1.normalized", spec_.width);
+    name(tap.attn_out, block + "attn_out", spec_.width);
+    name(tap.resid_mid, block + "resid_mid", spec_.width);
+    name(tap.ln2, block + "ln2.normalized", spec_.width);
+    name(tap.post, block + "mlp.post", spec_.hidden);
+    name(tap.mlp_out, block + "mlp_out", spec_.width);
+    name(tap.resid_post, block + "resid_post", spec_.width);
+  }
+  name(ln_final_tap_, "ln_final.normalized", spec_.width);
+}
+
+void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training, Listener* listener) {
+  if (batch_ != 0) throw machine_error("Transformer::plan: planned twice");
+  if (sequence > spec_.context) throw input_error("sequence of {} tokens, but model.context = {}", sequence, spec_.context);
+  batch_ = batch;
+  sequence_ = sequence;
+  listener_ = listener;
+  for (Tap* tap : taps_) tap->wanted = listener && listener->wants(tap->name);
+
+  const std::int64_t b = batch, t = sequence, c = spec_.width, f = spec_.hidden;
+  const auto place = [&](Tensor& x, const std::string& name, Shape shape) { activations_.place(x, name, dtype_, shape); };
+  const auto place_norm = [&](Norm& n, const std::string& name) {
+    place(n.mean, name + ".mean", {b, t});
+    place(n.rstd, name + ".rstd", {b, t});
+  };
+  if (embed_tap_.wanted) place(embed_value_, "embed", {b, t, c});
+  place(resid_start_, "resid_start", {b, t, c});
+  for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    Block& block = blocks_[l];
+    const std::string name = fmt::format("blocks.{}.", l);
+    place(block.ln1_normalized, name + "ln1.normalized", {b, t, c});
+    place_norm(block.ln1, name + "ln1");
+    place(block.qkv_value, name + "qkv", {b, t, 3 * c});
+    place(block.z, name + "z", {b, t, c});
+    place(block.lse, name + "lse", {b, spec_.heads, t});
+    if (block.tap.attn_out.wanted) place(block.attn_out_value, name + "attn_out", {b, t, c});
+    place(block.resid_mid, name + "resid_mid", {b, t, c});
+    place(block.ln2_normalized, name + "ln2.normalized", {b, t, c});
+    place_norm(block.ln2, name + "ln2");
+    place(block.pre, name + "mlp.pre", {b, t, f});
+    place(block.post, name + "mlp.post", {b, t, f});
+    if (block.tap.mlp_out.wanted) place(block.mlp_out_value, name + "mlp_out", {b, t, c});
+    place(block.resid_post, name + "resid_post", {b, t, c});
+  }
+  place(ln_final_normalized_, "ln_final.normalized", {b, t, c});
+  place_norm(ln_final_, "ln_final");
+  place(losses_, "losses", {b, t});
+  if (training) {
+    place(d_.resid, "gradient.resid", {b, t, c});
+    place(d_.branch, "gradient.branch", {b, t, c});
+    place(d_.hidden, "gradient.hidden", {b, t, f});
+    place(d_.qkv, "gradient.qkv", {b, t, 3 * c});
+  }
+  activations_.allocate(true);
+
+  // What nobody wants is computed where its sum with the residual stream will stand.
+  if (!embed_tap_.wanted) embed_value_ = resid_start_;
+  for (Block& block : blocks_) {
+    if (!block.tap.attn_out.wanted) block.attn_out_value = block.resid_mid;
+    if (!block.tap.mlp_out.wanted) block.mlp_out_value = block.resid_post;
+  }
+}
+
+}  // namespace nascent

@@ -1,0 +1,258 @@
+// One suite over every op: finite differences in double, float against double, the += rule, and odd sizes.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/add.h"
+#include "kernels/attention.h"
+#include "kernels/embedding.h"
+#include "kernels/gelu.h"
+#include "kernels/linear.h"
+#include "kernels/linear_cross_entropy.h"
+#include "kernels/norm.h"
+#include "tests/catch.h"
+#include "tests/memory.h"
+
+using namespace nascent;
+using namespace nascent::test;
+
+namespace {
+
+// An op on data of its own. `outputs` and `output_gradients` pair up, as do `inputs` and `gradients`.
+struct Input {
+  std::string name;
+  Tensor value, gradient;
+  bool parameter;  // its gradient is added to
+};
+struct Op {
+  std::vector<Input> inputs;
+  std::vector<Tensor> outputs, output_gradients;
+  std::function<void(Stream&)> forward, backward;
+};
+struct NamedOp {
+  const char* name;
+  std::function<Op(Memory&)> make;
+};
+
+Input activation(Memory& m, const char* name, Shape shape, double std = 1) {
+  return {name, m.normal(name, shape, std), m.zeros(shape), false};
+}
+Input parameter(Memory& m, const char* name, Shape shape, double std = 1, double mean = 0) {
+  return {name, m.normal(name, shape, std, mean), m.zeros(shape), true};
+}
+
+NamedOp linear(std::int64_t n, std::int64_t in, std::int64_t out, bool bias) {
+  return {bias ? "linear" : "linear without bias", [=](Memory& m) {
+            Op op{{activation(m, "x", {n, in}), parameter(m, "w", {out, in})}, {m.zeros({n, out})}, {m.normal("dy", {n, out})}, {}, {}};
+            if (bias) op.inputs.push_back(parameter(m, "b", {out}));
+            const auto [x, w] = std::pair(op.inputs[0], op.inputs[1]);
+            const Input b = bias ? op.inputs[2] : Input{};
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { linear_forward(s, y, x.value, w.value, b.value); };
+            op.backward = [=](Stream& s) { linear_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, w.value); };
+            return op;
+          }};
+}
+
+NamedOp embedding(std::int64_t n, std::int64_t vocab, std::int64_t c) {
+  return {"embedding", [=](Memory& m) {
+            Op op{{parameter(m, "table", {vocab, c})}, {m.zeros({n, c})}, {m.normal("dy", {n, c})}, {}, {}};
+            const Tensor ids = m.ids("ids", {n}, vocab), y = op.outputs[0], dy = op.output_gradients[0];
+            const Input table = op.inputs[0];
+            op.forward = [=](Stream& s) { embedding_forward(s, y, ids, table.value); };
+            op.backward = [=](Stream& s) { embedding_backward(s, table.gradient, dy, ids); };
+            return op;
+          }};
+}
+
+NamedOp position(std::int64_t b, std::int64_t t, std::int64_t c) {
+  return {"position", [=](Memory& m) {
+            Op op{{parameter(m, "table", {t + 2, c})}, {m.zeros({b, t, c})}, {m.normal("dy", {b, t, c})}, {}, {}};
+            const Tensor x = m.normal("x", {b, t, c}), y = op.outputs[0], dy = op.output_gradients[0];
+            const Input table = op.inputs[0];
+            op.forward = [=](Stream& s) { position_forward(s, y, x, table.value); };
+            op.backward = [=](Stream& s) { position_backward(s, table.gradient, dy); };
+            return op;
+          }};
+}
+
+// y = x + norm(x): the gradient around the norm is the output's own.
+NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
+  return {residual ? "layernorm with residual" : "layernorm", [=](Memory& m) {
+            Op op{{activation(m, "x", {n, c}, 2), parameter(m, "w", {c}, 0.3, 1), parameter(m, "b", {c})},
+                  {m.zeros({n, c})},
+                  {m.normal("dy", {n, c})},
+                  {},
+                  {}};
+            const auto [x, w, b] = std::tuple(op.inputs[0], op.inputs[1], op.inputs[2]);
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0], mean = m.zeros({n}), rstd = m.zeros({n});
+            op.forward = [=](Stream& s) {
+              layernorm_forward(s, y, mean, rstd, x.value, w.value, b.value, 1e-5);
+              if (residual) add_forward(s, y, y, x.value);
+            };
+            op.backward = [=](Stream& s) {
+              layernorm_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, mean, rstd, w.value, residual ? dy : Tensor());
+            };
+            return op;
+          }};
+}
+
+NamedOp gelu(bool tanh, std::int64_t n) {
+  return {tanh ? "gelu tanh" : "gelu erf", [=](Memory& m) {
+            Op op{{activation(m, "x", {n}, 3)}, {m.zeros({n})}, {m.normal("dy", {n})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { tanh ? gelu_tanh_forward(s, y, x.value) : gelu_erf_forward(s, y, x.value); };
+            op.backward = [=](Stream& s) {
+              tanh ? gelu_tanh_backward(s, x.gradient, dy, x.value) : gelu_erf_backward(s, x.gradient, dy, x.value);
+            };
+            return op;
+          }};
+}
+
+NamedOp attention(std::int64_t b, std::int64_t t, int heads, std::int64_t d) {
+  return {"attention", [=](Memory& m) {
+            const std::int64_t c = heads * d;
+            Op op{{activation(m, "qkv", {b, t, 3 * c})}, {m.zeros({b, t, c})}, {m.normal("dy", {b, t, c})}, {}, {}};
+            const Input qkv = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0], lse = m.zeros({b, heads, t});
+            op.forward = [=](Stream& s) { attention_forward(s, y, lse, qkv.value, heads); };
+            op.backward = [=](Stream& s) { attention_backward(s, qkv.gradient, dy, y, lse, qkv.value, heads); };
+            return op;
+          }};
+}
+
+// The gradient of scale * sum of losses; every third target is ignored.
+NamedOp head(std::int64_t n, std::int64_t c, std::int64_t vocab) {
+  return {"linear cross entropy", [=](Memory& m) {
+            const double scale = 0.3;
+            Op op{{activation(m, "h", {n, c}), parameter(m, "w", {vocab, c}, 0.5)}, {m.zeros({n})}, {m.zeros({n})}, {}, {}};
+            const auto [h, w] = std::pair(op.inputs[0], op.inputs[1]);
+            const Tensor targets = m.ids("targets", {n}, vocab), losses = op.outputs[0];
+            for (std::int64_t i = 0; i < n; ++i) {
+              Memory::set(op.output_gradients[0], i, scale);
+              if (i % 3 == 1) targets.data<std::int32_t>()[i] = kIgnored;
+            }
+            op.forward = [=](Stream& s) { linear_cross_entropy_forward(s, losses, h.value, w.value, targets); };
+            op.backward = [=](Stream& s) {
+              linear_cross_entropy_forward_backward(s, losses, h.gradient, w.gradient, h.value, w.value, targets, scale);
+            };
+            return op;
+          }};
+}
+
+std::vector<NamedOp> small_ops() {
+  return {linear(1, 1, 1, true),   linear(5, 3, 7, true),  linear(33, 9, 4, false), embedding(1, 1, 1),      embedding(33, 5, 3),
+          position(3, 5, 7),       layernorm(1, 3, false), layernorm(67, 9, false), layernorm(67, 9, true),  gelu(true, 33),
+          gelu(false, 33),         attention(1, 1, 1, 1),  attention(2, 5, 3, 3),   attention(1, 67, 2, 3),  head(1, 3, 2),
+          head(33, 5, 11)};
+}
+// Sizes past every block: query blocks, head blocks, chunks of rows; odd ones.
+std::vector<NamedOp> large_ops() {
+  return {linear(1000, 33, 65, true), embedding(1000, 33, 65), position(3, 129, 33),  layernorm(1000, 129, true), gelu(true, 33333),
+          gelu(false, 33333),         attention(2, 131, 3, 17), attention(1, 1000, 2, 8), head(1027, 33, 1000)};
+}
+
+double weighted_sum(const Op& op) {
+  double total = 0;
+  for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+    for (std::int64_t i = 0; i < op.outputs[o].size(); ++i) {
+      total += Memory::get(op.outputs[o], i) * Memory::get(op.output_gradients[o], i);
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("every op's backward is the derivative of its forward (finite differences in double)") {
+  Stream s;
+  for (const NamedOp& named : small_ops()) {
+    Memory m(DType::kF64);
+    Op op = named.make(m);
+    op.forward(s);
+    op.backward(s);
+    std::vector<double> all;
+    for (const Input& input : op.inputs) {
+      const auto g = values(input.gradient);
+      all.insert(all.end(), g.begin(), g.end());
+    }
+    for (const Input& input : op.inputs) {
+      std::vector<double> numeric;
+      for (std::int64_t i = 0; i < input.value.size(); ++i) {
+        const double x = Memory::get(input.value, i), h = 1e-5;
+        const auto at = [&](double value) {
+          Memory::set(input.value, i, value);
+          op.forward(s);
+          return weighted_sum(op);
+        };
+        numeric.push_back((at(x + h) - at(x - h)) / (2 * h));
+        Memory::set(input.value, i, x);
+      }
+      INFO(named.name << ", input " << input.name << " " << input.value.shape().text());
+      CHECK(gradient_error(values(input.gradient), numeric, rms(all)) <= 1e-6);
+    }
+  }
+}
+
+TEST_CASE("every op in float agrees with itself in double") {
+  Stream s;
+  auto ops = small_ops();
+  for (NamedOp& op : large_ops()) ops.push_back(op);
+  for (const NamedOp& named : ops) {
+    Memory single(DType::kF32), twice(DType::kF64);
+    Op f = named.make(single), d = named.make(twice);
+    for (Op* op : {&f, &d}) {
+      op->forward(s);
+      op->backward(s);
+    }
+    for (std::size_t i = 0; i < f.outputs.size(); ++i) {
+      INFO(named.name << " output " << f.outputs[i].shape().text());
+      CHECK(gradient_error(values(f.outputs[i]), values(d.outputs[i]), 0) <= 2e-5);
+    }
+    std::vector<double> all;
+    for (const Input& input : d.inputs) {
+      const auto g = values(input.gradient);
+      all.insert(all.end(), g.begin(), g.end());
+    }
+    for (std::size_t i = 0; i < f.inputs.size(); ++i) {
+      INFO(named.name << " gradient of " << f.inputs[i].name << " " << f.inputs[i].value.shape().text());
+      CHECK(gradient_error(values(f.inputs[i].gradient), values(d.inputs[i].gradient), rms(all)) <= 5e-5);
+    }
+  }
+}
+
+TEST_CASE("backward twice doubles parameter gradients and leaves activation gradients as they are") {
+  Stream s;
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const NamedOp& named : small_ops()) {
+      Memory m(dtype);
+      Op op = named.make(m);
+      op.forward(s);
+      op.backward(s);
+      std::vector<std::vector<double>> once;
+      for (const Input& input : op.inputs) once.push_back(values(input.gradient));
+      op.backward(s);
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const auto now = values(op.inputs[i].gradient);
+        double worst = 0;
+        for (std::size_t j = 0; j < now.size(); ++j) {
+          const double expected = op.inputs[i].parameter ? 2 * once[i][j] : once[i][j];
+          const double tolerance = op.inputs[i].parameter ? (dtype == DType::kF32 ? 1e-5 : 1e-13) * (std::abs(expected) + rms(once[i])) : 0;
+          if (!(std::abs(now[j] - expected) <= tolerance)) worst = std::abs(now[j] - expected);
+        }
+        INFO(named.name << " gradient of " << op.inputs[i].name);
+        CHECK(worst == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an op refuses shapes that do not fit, naming the op, the tensor and what it expected") {
+  Stream s;
+  Memory m;
+  CHECK_THROWS_WITH(linear_forward(s, m.zeros({2, 3}), m.zeros({2, 5}), m.zeros({3, 4}), {}),
+                    "linear_forward: w has shape (3, 4), expected (3, 5)");
+  CHECK_THROWS_WITH(attention_forward(s, m.zeros({1, 2, 7}), m.zeros({1, 2, 2}), m.zeros({1, 2, 21}), 2),
+                    "attention_forward: 2 heads do not divide the width 7");
+}
