@@ -54,6 +54,21 @@ void column_sum(Stream& s, Tensor out, View x) {
   });
 }
 
+// Each thread owns a strip of columns.
+void column_max(Stream& s, Tensor out, View x) {
+  require_shape("column_max", "out", out, {x.cols()});
+  const std::int64_t n = x.rows(), c = x.cols();
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.data<T>();
+    T* most = out.data<T>();
+    parallel_for(s, c, 64, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = begin; j < end; ++j) most[j] = in[i * c + j] > most[j] ? in[i * c + j] : most[j];
+      }
+    });
+  });
+}
+
 void sum_squares(Stream& s, Tensor out, View x) {
   *out.data<double>() = dispatch(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
