@@ -8,6 +8,7 @@ than 1e-5 or a weight was missing, unused or of another shape, 2 when the folder
 The tokenizer is tried too (on TEXT, if given, printing its ids); a folder need not have one.
 """
 
+import pathlib
 import sys
 
 import torch
@@ -33,7 +34,8 @@ def check_model(folder, reference):
         print(f"{folder}: logits are {list(logits.shape)}, the reference has {list(expected.shape)}")
         return False
     difference = (logits - expected).abs().max().item()
-    print(f"{type(model).__name__}: largest difference of {logits.numel()} logits is {difference:.3g}, allowed {TOLERANCE:g}")
+    name = type(model).__name__
+    print(f"{name}: largest difference of {logits.numel()} logits is {difference:.3g}, allowed {TOLERANCE:g}")
     return difference <= TOLERANCE and not complaints
 
 
@@ -56,11 +58,17 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     folder, reference = sys.argv[1:3]
+    if not pathlib.Path(folder).is_dir():  # from_pretrained would take it for a name on the hub
+        print(f"{folder}: no such folder", file=sys.stderr)
+        return 2
     try:
         good = check_model(folder, load_file(reference))
     except (OSError, ValueError, KeyError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
+    except RuntimeError as error:  # weights of another shape; the loader has printed which
+        print(f"{folder}: {error}", file=sys.stderr)
+        return 1
     check_tokenizer(folder, sys.argv[3] if len(sys.argv) == 4 else None)
     return 0 if good else 1
 
