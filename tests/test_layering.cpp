@@ -113,7 +113,7 @@ TEST_CASE("the include checker sees what points right and lets through what does
   CHECK(violations("kernels/norm.h", "#include <nccl.h>").size() == 1);
 }
 
-TEST_CASE("a file includes only from its own folder or one to its left; CUDA headers only in CUDA files") {
+TEST_CASE("a file includes only from its own folder or one to its left and CUDA headers only in CUDA files") {
   const fs::path root = NASCENT_SOURCE_DIR;
   std::map<std::string, int, std::less<>> files;
   for (const std::string_view folder : kFolders) {
