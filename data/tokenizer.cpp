@@ -1,0 +1,151 @@
+#include "data/tokenizer.h"
+
+#include <cstdlib>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+#include <unordered_map>
+#include <utility>
+
+#include "data/file.h"
+#include "kernels/error.h"
+
+namespace nascent {
+
+struct Tokenizer::Model {
+  std::string path;
+  sentencepiece::SentencePieceProcessor processor;
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer Tokenizer::load(const std::string& path) {
+  const MappedFile file(path);
+  auto model = std::make_unique<Model>();
+  model->path = path;
+  const auto status = model->processor.LoadFromSerializedProto(file.text());
+  if (!status.ok() || model->processor.GetPieceSize() == 0)
+    throw input_error("{}: is not a SentencePiece model", path);
+  return Tokenizer(std::move(model));
+}
+
+std::int32_t Tokenizer::vocab_size() const { return model_->processor.GetPieceSize(); }
+std::int32_t Tokenizer::bos_id() const { return model_->processor.bos_id(); }
+std::int32_t Tokenizer::eos_id() const { return model_->processor.eos_id(); }
+std::int32_t Tokenizer::unk_id() const { return model_->processor.unk_id(); }
+
+void Tokenizer::require_id(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size())
+    throw input_error("{}: token id {} is outside the vocabulary of {}", model_->path, id, vocab_size());
+}
+
+std::string Tokenizer::piece(std::int32_t id) const {
+  require_id(id);
+  return model_->processor.IdToPiece(id);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<int> ids;
+  const auto status = model_->processor.Encode({text.data(), text.size()}, &ids);
+  if (!status.ok()) throw machine_error("{}: cannot encode: {}", model_->path, status.ToString());
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids) require_id(id);
+  std::string text;
+  const auto status = model_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+  if (!status.ok()) throw machine_error("{}: cannot decode: {}", model_->path, status.ToString());
+  return text;
+}
+
+namespace {
+
+// The documents' lines, one after another, without their newlines: the piece "\n" is given, so nothing is
+// learned across it.
+class Lines : public sentencepiece::SentenceIterator {
+ public:
+  explicit Lines(std::span<const std::string_view> documents) : documents_(documents) { Next(); }
+
+  bool done() const override { return done_; }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+  void Next() override {
+    do {
+      while (rest_.empty()) {
+        if (next_ == documents_.size()) {
+          done_ = true;
+          return;
+        }
+        rest_ = documents_[next_++];
+      }
+      const std::size_t end = rest_.find('\n');
+      line_ = rest_.substr(0, end);
+      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    } while (line_.empty());
+  }
+
+ private:
+  std::span<const std::string_view> documents_;
+  std::size_t next_ = 0;
+  std::string_view rest_;  // of the current document
+  std::string line_;
+  bool done_ = false;
+};
+
+// SentencePiece names the possible sizes only in its English message; a number is taken from behind `words`.
+long number_behind(const std::string& message, std::string_view words) {
+  const std::size_t at = message.find(words);
+  return at == std::string::npos ? -1 : std::strtol(message.c_str() + at + words.size(), nullptr, 10);
+}
+
+Error training_error(const std::string& message, const TokenizerSettings& settings) {
+  if (const long most = number_behind(message, "Please set it to a value <= "); most > 0)
+    return input_error("tokenizer: vocab_size {} is too large for this text, at most {} is possible",
+                       settings.vocab_size, most);
+  if (const long least = number_behind(message, " vs "); least > 0)
+    return input_error(
+        "tokenizer: vocab_size {} is too small, character_coverage {} of this text needs at least {}",
+        settings.vocab_size, settings.character_coverage, least + 1);
+  return input_error("tokenizer: training failed: {}", message);
+}
+
+}  // namespace
+
+void train_tokenizer(const std::string& path, std::span<const std::string_view> documents,
+                     const TokenizerSettings& settings) {
+  if (settings.algorithm != "unigram" && settings.algorithm != "bpe")
+    throw input_error("tokenizer: algorithm is \"{}\", expected \"unigram\" or \"bpe\"", settings.algorithm);
+  if (settings.vocab_size < 1)
+    throw input_error("tokenizer: vocab_size is {}, expected at least 1", settings.vocab_size);
+  if (!(settings.character_coverage >= 0.98 && settings.character_coverage <= 1))
+    throw input_error("tokenizer: character_coverage is {}, expected 0.98 to 1", settings.character_coverage);
+
+  Lines lines(documents);
+  if (lines.done()) throw input_error("tokenizer: the documents hold no text to train on");
+  std::string model;
+  const std::unordered_map<std::string, std::string> options = {
+      {"model_type", settings.algorithm},
+      {"vocab_size", std::to_string(settings.vocab_size)},
+      {"character_coverage", fmt::format("{}", settings.character_coverage)},
+      {"byte_fallback", "true"},  // so no text is ever unknown
+      // The text is taken as it is: no Unicode normalization, spaces kept, a newline is a piece. A line
+      // begins without the customary space, since inside a document the word behind a newline has none
+      // either.
+      {"normalization_rule_name", "identity"},
+      {"remove_extra_whitespaces", "false"},
+      {"add_dummy_prefix", "false"},
+      {"user_defined_symbols", "\n"},
+      {"max_sentence_length", "1073741824"},  // bytes, its maximum: longer lines would be skipped in silence
+      {"num_threads", "1"},                   // sums of several threads depend on their number
+      {"minloglevel", "2"},                   // errors only
+  };
+  const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &model);
+  if (!status.ok()) throw training_error(status.ToString(), settings);
+  write_file(path, model);
+}
+
+}  // namespace nascent
