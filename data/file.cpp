@@ -43,8 +43,7 @@ struct Descriptor {
 
 // A rename is durable only once the folder that holds the name is.
 void sync_folder_of(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
   const Descriptor descriptor{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (descriptor.value < 0) throw system_error(folder, "open the folder");
   if (::fsync(descriptor.value) != 0) throw system_error(folder, "make the folder durable");
