@@ -109,7 +109,7 @@ Error training_error(const std::string& message, const TokenizerSettings& settin
   if (const long least = number_behind(message, " vs "); least > 0)
     return input_error(
         "tokenizer: vocab_size {} is too small, character_coverage {} of this text needs at least {}",
-        settings.vocab_size, settings.character_coverage, least + 1);
+        settings.vocab_size, settings.character_coverage, least);
   return input_error("tokenizer: training failed: {}", message);
 }
 

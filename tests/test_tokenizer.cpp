@@ -1,0 +1,147 @@
+// Tokenizers: text survives, training repeats, errors say what is possible.
+#include <algorithm>
+#include <filesystem>
+
+#include "data/file.h"
+#include "data/token_file.h"
+#include "data/tokenizer.h"
+#include "tests/catch.h"
+#include "tests/errors.h"
+#include "tests/temporary.h"
+#include "train/corpus.h"
+
+using namespace nascent;
+
+namespace {
+
+// Enough varied words for a few hundred pieces.
+std::string some_text() {
+  const char* syllables[] = {"ba",  "ne",  "ti", "lo", "sur", "mek", "fa",
+                             "dri", "gol", "zu", "pe", "hin", "wa"};
+  std::string text;
+  for (std::uint32_t i = 1; i < 3000; ++i) {
+    text += syllables[i % 13];
+    text += syllables[i * i % 13];
+    if (i % 3 == 0) text += syllables[i * 7 % 11];
+    text += i % 13 == 12 ? "\n" : i % 7 == 0 ? ", " : " ";
+  }
+  return text;
+}
+
+Tokenizer trained(const TemporaryFolder& folder, const TokenizerSettings& settings) {
+  const std::string text = some_text();
+  const std::string_view documents[] = {std::string_view(text).substr(0, 999),
+                                        std::string_view(text).substr(999)};
+  train_tokenizer(folder.path("t.model"), documents, settings);
+  return Tokenizer::load(folder.path("t.model"));
+}
+
+}  // namespace
+
+TEST_CASE("text survives encoding and decoding: newlines, runs of spaces, bytes never seen in training") {
+  for (const char* algorithm : {"unigram", "bpe"}) {
+    const TemporaryFolder folder;
+    const Tokenizer tokenizer = trained(folder, {.vocab_size = 400, .algorithm = algorithm});
+    CHECK(tokenizer.vocab_size() == 400);
+    CHECK(tokenizer.unk_id() == 0);
+    CHECK(tokenizer.bos_id() == 1);
+    CHECK(tokenizer.eos_id() == 2);
+    CHECK(tokenizer.piece(3) == "\n");
+    for (const std::string& text :
+         {some_text(), std::string(""), std::string("\n"), std::string("bane\n\n  tilo \n"),
+          std::string(" bane"), std::string("  \t \r\n"), std::string("Zürich 日本 \U0001F600 ①½ﬁ e\u0301"),
+          std::string("a\0b", 3)}) {
+      const std::vector<std::int32_t> ids = tokenizer.encode(text);
+      CHECK(tokenizer.decode(ids) == text);
+      CHECK(std::ranges::all_of(ids, [](std::int32_t id) { return id >= 3 && id < 400; }));
+    }
+    // It compresses: otherwise all would survive as bytes.
+    CHECK(tokenizer.encode(some_text()).size() < some_text().size() / 2);
+    // A line has the same tokens wherever it stands.
+    const std::vector<std::int32_t> once = tokenizer.encode("bane tilo");
+    std::vector<std::int32_t> twice = once;
+    twice.push_back(3);
+    twice.insert(twice.end(), once.begin(), once.end());
+    CHECK(tokenizer.encode("bane tilo\nbane tilo") == twice);
+  }
+}
+
+TEST_CASE("training twice gives the same bytes") {
+  const TemporaryFolder a, b;
+  trained(a, {.vocab_size = 400});
+  trained(b, {.vocab_size = 400});
+  CHECK(read_file(a.path("t.model")) == read_file(b.path("t.model")));
+}
+
+TEST_CASE("an impossible vocabulary is refused with what is possible") {
+  const TemporaryFolder folder;
+  const std::string_view text[] = {"hello world\n"};
+  for (const char* algorithm : {"unigram", "bpe"}) {
+    const auto train = [&](std::int32_t vocab_size) {
+      return failure_of([&] {
+        train_tokenizer(folder.path("t.model"), text, {.vocab_size = vocab_size, .algorithm = algorithm});
+      });
+    };
+    const Failure large = train(2000), small = train(30);
+    INFO(large.message << "\n" << small.message);
+    CHECK(large.exit_code == 2);
+    REQUIRE(large.says("too large for this text, at most "));
+    CHECK(small.exit_code == 2);
+    REQUIRE(small.says("needs at least "));
+    CHECK(folder.names().empty());
+    // What the messages name is indeed possible.
+    CHECK(train(std::stoi(large.message.substr(large.message.find("most ") + 5))).message == "");
+    std::filesystem::remove(folder.path("t.model"));
+    CHECK(train(std::stoi(small.message.substr(small.message.find("least ") + 6))).message == "");
+    std::filesystem::remove(folder.path("t.model"));
+  }
+  CHECK(failure_of([&] { train_tokenizer(folder.path("t.model"), {}, {}); }).exit_code == 2);
+  CHECK(failure_of([&] {
+          train_tokenizer(folder.path("t.model"), text, {.algorithm = "word"});
+        }).says("\"word\""));
+  CHECK(failure_of([&] { train_tokenizer(folder.path("t.model"), text, {.vocab_size = -1}); }).exit_code ==
+        2);
+  CHECK(failure_of([&] {
+          train_tokenizer(folder.path("t.model"), text, {.character_coverage = 2});
+        }).exit_code == 2);
+}
+
+TEST_CASE("what is no model is refused, and so are ids beyond the vocabulary") {
+  const TemporaryFolder folder;
+  const Tokenizer tokenizer = trained(folder, {.vocab_size = 400});
+  for (const std::int32_t id : {-1, 400, 2147483647}) {
+    CHECK(failure_of([&] { tokenizer.decode(std::vector<std::int32_t>{5, id}); }).exit_code == 2);
+    CHECK(failure_of([&] { tokenizer.piece(id); }).exit_code == 2);
+  }
+  const std::string model = read_file(folder.path("t.model"));
+  for (const std::string& content :
+       {std::string(""), std::string("no model"), model.substr(0, model.size() / 2)}) {
+    write_file(folder.path("bad.model"), content);
+    const Failure failure = failure_of([&] { Tokenizer::load(folder.path("bad.model")); });
+    CHECK(failure.exit_code == 2);
+    CHECK(failure.says(folder.path("bad.model")));
+  }
+  CHECK(failure_of([&] { Tokenizer::load(folder.path("missing")); }).exit_code == 2);
+}
+
+TEST_CASE("a text file becomes a token file that decodes to its documents") {
+  const TemporaryFolder folder;
+  const std::string text = some_text();
+  write_file(folder.path("text"), text + "\n\nbane\ntilo\n");
+  corpus_train_tokenizer(
+      {.text = folder.path("text"), .model = folder.path("t.model"), .tokenizer = {.vocab_size = 400}});
+  const Tokenizer tokenizer = Tokenizer::load(folder.path("t.model"));
+  for (const bool append_eos : {false, true}) {
+    corpus_tokenize({.text = folder.path("text"),
+                     .tokenizer = folder.path("t.model"),
+                     .out = folder.path("tokens"),
+                     .append_eos = append_eos});
+    const TokenFile file(folder.path("tokens"));
+    file.check_vocabulary(tokenizer.vocab_size());
+    REQUIRE(file.documents() == 2);
+    std::vector<std::int32_t> ids(file.document_tokens(1));
+    file.read(1, 0, ids);
+    CHECK((ids.back() == tokenizer.eos_id()) == append_eos);
+    CHECK(tokenizer.decode(ids) == "bane\ntilo\n");
+  }
+}
