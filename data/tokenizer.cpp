@@ -1,5 +1,6 @@
 #include "data/tokenizer.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -63,8 +64,27 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 namespace {
 
-// The documents' lines, one after another, without their newlines: the piece "\n" is given, so nothing is
-// learned across it.
+// SentencePiece learns nothing from these characters, and ends the program when a text holds nothing else.
+constexpr std::string_view kNotLearned("\0\t", 2);
+
+// SentencePiece's own limit in bytes. Longer lines it would skip in silence, and one word of 400 kB made it
+// end the program.
+constexpr std::size_t kLongestLine = 4192;
+
+// Bytes of `text` up to its newline; in a line that is too long up to the last space that fits, or else
+// between two characters.
+std::size_t line_length(std::string_view text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  if (end <= kLongestLine) return end;
+  if (const std::size_t space = text.substr(0, kLongestLine).rfind(' '); space > 0 && space != text.npos)
+    return space;
+  std::size_t cut = kLongestLine;
+  while (cut > 1 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  return cut;
+}
+
+// The lines of the documents without their newlines: the piece "\n" is given, so nothing is learned across
+// it. Lines with nothing to learn are left out.
 class Lines : public sentencepiece::SentenceIterator {
  public:
   explicit Lines(std::span<const std::string_view> documents) : documents_(documents) { Next(); }
@@ -82,10 +102,10 @@ class Lines : public sentencepiece::SentenceIterator {
         }
         rest_ = documents_[next_++];
       }
-      const std::size_t end = rest_.find('\n');
-      line_ = rest_.substr(0, end);
-      rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    } while (line_.empty());
+      line_ = rest_.substr(0, line_length(rest_));
+      rest_.remove_prefix(line_.size());
+      if (rest_.starts_with('\n')) rest_.remove_prefix(1);
+    } while (line_.find_first_not_of(kNotLearned) == std::string::npos);
   }
 
  private:
@@ -139,9 +159,9 @@ void train_tokenizer(const std::string& path, std::span<const std::string_view> 
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},
       {"user_defined_symbols", "\n"},
-      {"max_sentence_length", "1073741824"},  // bytes, its maximum: longer lines would be skipped in silence
-      {"num_threads", "1"},                   // sums of several threads depend on their number
-      {"minloglevel", "2"},                   // errors only
+      {"max_sentence_length", std::to_string(kLongestLine)},
+      {"num_threads", "1"},  // sums of several threads depend on their number
+      {"minloglevel", "2"},  // errors only
   };
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &model);
   if (!status.ok()) throw training_error(status.ToString(), settings);

@@ -106,6 +106,25 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
         }).exit_code == 2);
 }
 
+TEST_CASE("texts on which SentencePiece would end the program are refused or learned") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("t.model");
+  for (const std::string& text :
+       {std::string("\0", 1), std::string("\t\t\n\t"), std::string("\n\n"), std::string()}) {
+    const std::string_view documents[] = {text};
+    CHECK(failure_of([&] { train_tokenizer(path, documents, {}); }).says("no text to train on"));
+  }
+  // One word of 400 kB, and one of three-byte characters that no limit in bytes may cut in two.
+  for (const char* letters : {"abcdefgh", "\u2460\u2461\u2462"}) {
+    std::string word;
+    while (word.size() < 400000) word += letters;
+    const std::string_view documents[] = {word};
+    train_tokenizer(path, documents, {.vocab_size = 270});
+    const Tokenizer tokenizer = Tokenizer::load(path);
+    CHECK(tokenizer.decode(tokenizer.encode(word)) == word);
+  }
+}
+
 TEST_CASE("what is no model is refused, and so are ids beyond the vocabulary") {
   const TemporaryFolder folder;
   const Tokenizer tokenizer = trained(folder, {.vocab_size = 400});
