@@ -34,6 +34,7 @@ std::vector<std::int32_t> read_all(const TokenStream& stream, std::uint64_t size
 NgramCounts::NgramCounts(std::span<const std::int32_t> tokens, std::uint64_t vocab_size, std::size_t order)
     : vocab_size_(vocab_size) {
   std::vector<std::uint64_t> all;
+  all.reserve(tokens.size());
   for (std::size_t end = order; end <= tokens.size(); ++end) {
     std::uint64_t key = 0;
     for (const std::int32_t token : tokens.subspan(end - order, order)) key = key * vocab_size + digit(token);

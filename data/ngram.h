@@ -67,8 +67,8 @@ struct NgramBaselines {
 };
 
 // Fits on `train`, evaluates on exactly the causal targets of the held-out windows: tokens 1 to count T of
-// their stream, each given the ones before it. Reads both streams into memory and keeps 3 x 16 bytes per
-// training token at most.
+// their stream, each given the ones before it. Throws an input error when there is no training token or no
+// held-out window. Sorts in memory: at most about 60 bytes a training token, 0.2 s for a million.
 NgramBaselines ngram_baselines(const TokenStream& train, const TokenStream& heldout, std::int64_t T,
                                std::int64_t vocab_size);
 

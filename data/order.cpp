@@ -10,8 +10,8 @@
 namespace nascent {
 namespace {
 
-// Even for two samples, where a round knows least, the orders are then equally likely to a fifth of a
-// percent.
+// Enough even where a round knows only one bit: all orders of three or four samples are equally likely to a
+// fifth of a percent.
 constexpr std::uint64_t kRounds = 10;
 
 }  // namespace
