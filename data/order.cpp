@@ -21,10 +21,10 @@ SampleOrder::SampleOrder(std::uint64_t count, std::uint64_t seed) : count_(count
   half_bits_ = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);
 }
 
-// A Feistel network (Luby & Rackoff 1988) permutes the numbers of 2 half_bits_ bits: each round maps (left,
-// right) to (right, left ^ f(right)), which is undone by the same f. That range exceeds count by less than
-// four times; a result beyond count is permuted again until it falls below, which walks along a cycle and so
-// stays a bijection (Black & Rogaway 2002).
+// A Feistel network (Luby & Rackoff 1988) permutes the numbers of 2 half_bits_ bits: each round maps
+// (left, right) to (right, left ^ f(right)), which is undone by the same f. That range is at most four times
+// count; a result beyond count is permuted again until it falls below, which walks along a cycle and so stays
+// a bijection (Black & Rogaway 2002).
 std::uint64_t SampleOrder::at(std::uint64_t position) const {
   const Random random(seed_, "order", std::to_string(position / count_));
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;

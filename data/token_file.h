@@ -4,9 +4,10 @@
 //   PREFIX.bin   the tokens of all sequences, one after another, uint16 or int32
 //   PREFIX.idx   offset 0   9 bytes "MMIDIDX\0\0"
 //                       9   uint64 version, 1
-//                      17   uint8 type code: 8 uint16, 4 int32 (the others cannot hold token ids, or not for
-//                      certain) 18   uint64 S, number of sequences 26   uint64 D + 1, number of document
-//                      borders 34   int32 lengths[S] in tokens, int64 pointers[S] in bytes of PREFIX.bin,
+//                      17   uint8 type code: 8 uint16, 4 int32; the others hold no token ids
+//                      18   uint64 S, number of sequences
+//                      26   uint64 D + 1, number of document borders
+//                      34   int32 lengths[S] in tokens, int64 pointers[S] in bytes of PREFIX.bin,
 //                           int64 borders[D + 1]: document d is the sequences [borders[d], borders[d + 1]),
 //                           then, in multimodal sets, int8 modes[S], ignored here
 //
@@ -33,8 +34,8 @@ class TokenFileWriter {
   // stays as it was.
   TokenFileWriter(std::string prefix, std::int64_t vocab_size);
 
-  // One document of any length below 2^31 tokens, zero included. Throws an input error on an id outside [0,
-  // vocab_size).
+  // One document of any length below 2^31 tokens, zero included. Throws an input error on an id outside
+  // [0, vocab_size).
   void add_document(std::span<const std::int32_t> ids);
 
   // Makes the pair durable. A crash in between can leave PREFIX.bin alone, never a pair that does not belong
