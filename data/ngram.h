@@ -32,8 +32,7 @@ class NgramCounts {
  private:
   std::uint64_t vocab_size_;
   std::vector<std::uint64_t> keys_;
-  std::vector<std::uint64_t>
-      before_;  // n-grams counted before each key, and in all: count i is before_[i+1] - before_[i]
+  std::vector<std::uint64_t> before_;  // n-grams counted before each key, and in all (one entry more)
   double discount_ = 0;
 };
 
@@ -51,8 +50,8 @@ class NgramModel {
   // >= 2^21.
   NgramModel(std::span<const std::int32_t> tokens, std::int64_t vocab_size);
 
-  // p1, p2, p3 of `token` behind `past` (oldest first; only the last two matter). With a past of fewer than n
-  // - 1 tokens pn is the longest one that fits.
+  // p1, p2, p3 of `token` behind `past` (oldest first; only the last two matter). Behind a shorter past
+  // the higher orders equal the highest one that fits.
   std::array<double, kOrders> probabilities(std::span<const std::int32_t> past, std::int32_t token) const;
 
  private:
