@@ -24,7 +24,7 @@ namespace {
 
 // Documents of the given sizes whose tokens count on from 0 over the whole file.
 TokenFile counting_file(const TemporaryFolder& folder, const std::vector<int>& sizes) {
-  TokenFileWriter writer(folder.path("counting"), 65000);
+  TokenFileWriter writer(folder.file("counting"), 65000);
   std::int32_t next = 0;
   for (const int size : sizes) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(size));
@@ -33,7 +33,7 @@ TokenFile counting_file(const TemporaryFolder& folder, const std::vector<int>& s
     writer.add_document(ids);
   }
   writer.finish();
-  return TokenFile(folder.path("counting"));
+  return TokenFile(folder.file("counting"));
 }
 
 // Whether a chi-square statistic of f degrees of freedom lies where chance leaves it but once in a million
@@ -53,7 +53,7 @@ std::vector<std::uint64_t> all_documents(const TokenFile& file) {
 
 TEST_CASE("a file is replaced whole, and a write that fails leaves the old one and nothing else") {
   const TemporaryFolder folder;
-  const std::string path = folder.path("a");
+  const std::string path = folder.file("a");
   write_file(path, "old");
   CHECK(read_file(path) == "old");
   write_file(path, "");
@@ -77,23 +77,23 @@ TEST_CASE("a file is replaced whole, and a write that fails leaves the old one a
 
 TEST_CASE("what cannot be read or written is the user's to repair, and named") {
   const TemporaryFolder folder;
-  const Failure missing = failure_of([&] { read_file(folder.path("missing")); });
+  const Failure missing = failure_of([&] { read_file(folder.file("missing")); });
   CHECK(missing.exit_code == 2);
-  CHECK(missing.says(folder.path("missing")));
+  CHECK(missing.says(folder.file("missing")));
   CHECK(missing.says("No such file"));
-  CHECK(failure_of([&] { read_file(folder.path("")); }).says("is a directory"));
-  REQUIRE(mkfifo(folder.path("pipe").c_str(), 0600) == 0);
-  CHECK(failure_of([&] { read_file(folder.path("pipe")); }).says("not a regular file"));
-  CHECK(failure_of([&] { write_file(folder.path("missing/a"), "x"); }).exit_code == 2);
+  CHECK(failure_of([&] { read_file(folder.file("")); }).says("is a directory"));
+  REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  CHECK(failure_of([&] { read_file(folder.file("pipe")); }).says("not a regular file"));
+  CHECK(failure_of([&] { write_file(folder.file("missing/a"), "x"); }).exit_code == 2);
   // A folder under the file's own name: the rename fails and the partial file goes.
-  std::filesystem::create_directory(folder.path("taken"));
-  CHECK(failure_of([&] { write_file(folder.path("taken"), "x"); }).exit_code == 2);
-  CHECK(!std::filesystem::exists(folder.path("taken.partial")));
+  std::filesystem::create_directory(folder.file("taken"));
+  CHECK(failure_of([&] { write_file(folder.file("taken"), "x"); }).exit_code == 2);
+  CHECK(!std::filesystem::exists(folder.file("taken.partial")));
 }
 
 TEST_CASE("documents are slices of the text, cut at blank lines, at lines or not at all") {
   const TemporaryFolder folder;
-  const std::string path = folder.path("text");
+  const std::string path = folder.file("text");
   using Documents = std::vector<std::string_view>;
   write_file(path, "\n\na b\nc\n \t\n\n\r\nd\n\ne");
   CHECK(TextFile(path, "blank-line").documents() == Documents{"a b\nc\n", "d\n", "e"});
@@ -111,11 +111,11 @@ TEST_CASE("documents are slices of the text, cut at blank lines, at lines or not
 
 TEST_CASE("bytes that are not UTF-8 are refused with their offset") {
   const TemporaryFolder folder;
-  write_file(folder.path("latin"), "caf\xE9\n");
-  const Failure failure = failure_of([&] { TextFile(folder.path("latin"), "line"); });
+  write_file(folder.file("latin"), "caf\xE9\n");
+  const Failure failure = failure_of([&] { TextFile(folder.file("latin"), "line"); });
   CHECK(failure.exit_code == 2);
   CHECK(failure.says("byte 3"));
-  CHECK(failure.says(folder.path("latin")));
+  CHECK(failure.says(folder.file("latin")));
 
   const auto valid = [](std::string_view text) { return find_invalid_utf8(text) == text.size(); };
   for (const char* text : {"", "a", "é", "\u0800", "\uFFFF", "\U00010000", "\U0010FFFF", "日本\n"})

@@ -27,11 +27,11 @@ Ids random_tokens(std::size_t size, std::uint64_t vocabulary) {
 
 NgramBaselines baselines_of(const Ids& train, const Ids& heldout, std::int64_t T, std::int64_t vocabulary) {
   const TemporaryFolder folder;
-  TokenFileWriter writer(folder.path("a"), vocabulary);
+  TokenFileWriter writer(folder.file("a"), vocabulary);
   writer.add_document(train);
   writer.add_document(heldout);
   writer.finish();
-  const TokenFile file(folder.path("a"));
+  const TokenFile file(folder.file("a"));
   return ngram_baselines(TokenStream(file, {0}), TokenStream(file, {1}), T, vocabulary);
 }
 

@@ -40,8 +40,8 @@ struct Index {
 };
 
 Failure opening(const TemporaryFolder& folder, const std::string& idx) {
-  write_file(folder.path("a.idx"), idx);
-  return failure_of([&] { TokenFile(folder.path("a")); });
+  write_file(folder.file("a.idx"), idx);
+  return failure_of([&] { TokenFile(folder.file("a")); });
 }
 
 std::string replaced(std::string text, std::size_t at, std::uint64_t value, std::size_t bytes) {
@@ -66,13 +66,13 @@ TEST_CASE("documents of odd sizes come back as written, in both widths") {
         ids[i] = static_cast<std::int32_t>(vocabulary - 1 - static_cast<int>(i));
       documents.push_back(ids);
     }
-    TokenFileWriter writer(folder.path("a"), vocabulary);
+    TokenFileWriter writer(folder.file("a"), vocabulary);
     for (const Ids& ids : documents) writer.add_document(ids);
     writer.finish();
 
-    const TokenFile file(folder.path("a"));
+    const TokenFile file(folder.file("a"));
     CHECK((file.type() == TokenType::kU16) == (vocabulary < 65500));
-    CHECK(std::filesystem::file_size(folder.path("a.bin")) == 1037u * (vocabulary < 65500 ? 2 : 4));
+    CHECK(std::filesystem::file_size(folder.file("a.bin")) == 1037u * (vocabulary < 65500 ? 2 : 4));
     REQUIRE(file.documents() == documents.size());
     CHECK(file.tokens() == 1037);
     CHECK(file.document_begin(0) == 0);
@@ -92,17 +92,17 @@ TEST_CASE("documents of odd sizes come back as written, in both widths") {
 
 TEST_CASE("a file of no documents is a file") {
   const TemporaryFolder folder;
-  TokenFileWriter(folder.path("a"), 10).finish();
-  const TokenFile file(folder.path("a"));
+  TokenFileWriter(folder.file("a"), 10).finish();
+  const TokenFile file(folder.file("a"));
   CHECK(file.documents() == 0);
   CHECK(file.tokens() == 0);
 }
 
 TEST_CASE("a document of several sequences, as others write it, is one document") {
   const TemporaryFolder folder;
-  write_file(folder.path("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 65535, 14, 15}).text);
+  write_file(folder.file("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 65535, 14, 15}).text);
   CHECK(opening(folder, Index{}.text()).message == "");
-  const TokenFile file(folder.path("a"));
+  const TokenFile file(folder.file("a"));
   REQUIRE(file.documents() == 2);
   CHECK(document(file, 0) == Ids{10, 11, 12});
   CHECK(document(file, 1) == Ids{65535, 14, 15});
@@ -112,7 +112,7 @@ TEST_CASE("a document of several sequences, as others write it, is one document"
 
 TEST_CASE("an index cut at any byte is refused as input") {
   const TemporaryFolder folder;
-  write_file(folder.path("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
+  write_file(folder.file("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
   const std::string whole = Index{}.text();
   for (std::size_t size = 0; size < whole.size(); ++size)
     REQUIRE(opening(folder, whole.substr(0, size)).exit_code == 2);
@@ -122,13 +122,13 @@ TEST_CASE("an index cut at any byte is refused as input") {
 
 TEST_CASE("foreign, damaged and hostile headers are refused and named") {
   const TemporaryFolder folder;
-  write_file(folder.path("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
+  write_file(folder.file("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
   const auto refused = [&](Index index, const char* words) {
     const Failure failure = opening(folder, index.text());
     INFO(failure.message);
     CHECK(failure.exit_code == 2);
     CHECK(failure.says(words));
-    CHECK(failure.says(folder.path("a.idx")));
+    CHECK(failure.says(folder.file("a.idx")));
   };
   refused({.magic = std::string("TNTIDX\0\0\0", 9)}, "MMIDIDX");
   refused({.version = 2}, "version is 2");
@@ -145,7 +145,7 @@ TEST_CASE("foreign, damaged and hostile headers are refused and named") {
 
 TEST_CASE("lengths, pointers and document borders must agree with each other and the tokens") {
   const TemporaryFolder folder;
-  write_file(folder.path("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
+  write_file(folder.file("a.bin"), Bytes{}.add<std::uint16_t>({10, 11, 12, 13, 14, 15}).text);
   const std::string whole = Index{}.text();
   const std::size_t lengths = 34, pointers = lengths + 12, borders = pointers + 24;
   const auto refused = [&](const std::string& idx, const char* words) {
@@ -167,55 +167,55 @@ TEST_CASE("lengths, pointers and document borders must agree with each other and
   // int32 tokens would need twice the bytes.
   refused(Index{.code = 4}.text(), "begins at byte 4");
   // Tokens cut short, and too many.
-  write_file(folder.path("a.bin"), std::string(11, 'x'));
+  write_file(folder.file("a.bin"), std::string(11, 'x'));
   refused(whole, "ends at byte 12");
-  write_file(folder.path("a.bin"), std::string(13, 'x'));
+  write_file(folder.file("a.bin"), std::string(13, 'x'));
   refused(whole, "has 13 bytes");
-  std::filesystem::remove(folder.path("a.bin"));
+  std::filesystem::remove(folder.file("a.bin"));
   refused(whole, "No such file");
 }
 
 TEST_CASE("a writer that does not finish leaves nothing, and an older pair as it was") {
   const TemporaryFolder folder;
-  { TokenFileWriter(folder.path("a"), 10).add_document(Ids{1, 2, 3}); }
+  { TokenFileWriter(folder.file("a"), 10).add_document(Ids{1, 2, 3}); }
   CHECK(folder.names().empty());
   {
-    TokenFileWriter writer(folder.path("a"), 10);
+    TokenFileWriter writer(folder.file("a"), 10);
     writer.add_document(Ids{1, 2, 3});
     writer.finish();
   }
   {
-    TokenFileWriter writer(folder.path("a"), 10);
+    TokenFileWriter writer(folder.file("a"), 10);
     const Failure failure = failure_of([&] { writer.add_document(Ids{4, 10}); });
     CHECK(failure.exit_code == 2);
     CHECK(failure.says("token 1 of document 0 is 10"));
     CHECK(failure_of([&] { writer.add_document(Ids{-1}); }).exit_code == 2);
   }
   CHECK(folder.names().size() == 2);
-  CHECK(document(TokenFile(folder.path("a")), 0) == Ids{1, 2, 3});
+  CHECK(document(TokenFile(folder.file("a")), 0) == Ids{1, 2, 3});
 }
 
 TEST_CASE("an id beyond the vocabulary is named with its byte") {
   const TemporaryFolder folder;
   for (const std::int64_t vocabulary : {1000, 100000}) {
-    TokenFileWriter writer(folder.path("a"), vocabulary);
+    TokenFileWriter writer(folder.file("a"), vocabulary);
     writer.add_document(Ids{1, 2, 3});
     writer.add_document(Ids{4, 999, 5});
     writer.finish();
-    const TokenFile file(folder.path("a"));
+    const TokenFile file(folder.file("a"));
     file.check_vocabulary(1000);
     const Failure failure = failure_of([&] { file.check_vocabulary(999); });
     CHECK(failure.exit_code == 2);
-    CHECK(failure.says(folder.path("a.bin")));
+    CHECK(failure.says(folder.file("a.bin")));
     CHECK(failure.says(vocabulary == 1000 ? "byte 8" : "byte 16"));
     CHECK(failure.says("999"));
   }
   // An int32 file by others may hold negative ids.
-  write_file(folder.path("a.bin"), Bytes{}.add<std::int32_t>({1, 2, 3, 4, -5, 6}).text);
+  write_file(folder.file("a.bin"), Bytes{}.add<std::int32_t>({1, 2, 3, 4, -5, 6}).text);
   std::string idx = Index{.code = 4}.text();
   idx = replaced(replaced(idx, 34 + 12 + 8, 8, 8), 34 + 12 + 16, 12, 8);
   CHECK(opening(folder, idx).message == "");
-  CHECK(failure_of([&] { TokenFile(folder.path("a")).check_vocabulary(10); }).says("token id -5"));
+  CHECK(failure_of([&] { TokenFile(folder.file("a")).check_vocabulary(10); }).says("token id -5"));
 }
 
 TEST_CASE("more than 2^31 tokens in more than 2^32 bytes: the last ones are read rightly") {
@@ -223,15 +223,15 @@ TEST_CASE("more than 2^31 tokens in more than 2^32 bytes: the last ones are read
   const std::int32_t length = 1500000001;
   // Sparse: the zeros take no room on the disk.
   const std::uint64_t bytes = 3 * 2 * std::uint64_t{length};
-  std::ofstream(folder.path("a.bin")).put('\0');
+  std::ofstream(folder.file("a.bin")).put('\0');
   std::error_code failed;
-  std::filesystem::resize_file(folder.path("a.bin"), bytes, failed);
+  std::filesystem::resize_file(folder.file("a.bin"), bytes, failed);
   if (failed) {
     WARN("no sparse file of 9 GB here: " << failed.message());
     return;
   }
   const std::uint16_t last[3] = {7, 8, 9};
-  std::fstream file(folder.path("a.bin"), std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(folder.file("a.bin"), std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(bytes - sizeof(last)));
   file.write(reinterpret_cast<const char*>(last), sizeof(last));
   file.close();
@@ -242,7 +242,7 @@ TEST_CASE("more than 2^31 tokens in more than 2^32 bytes: the last ones are read
   idx.add<std::int64_t>({0, 2 * std::int64_t{length}, 4 * std::int64_t{length}})
       .add<std::int64_t>({0, 1, 2, 3});
   REQUIRE(opening(folder, idx.text).message == "");
-  const TokenFile tokens(folder.path("a"));
+  const TokenFile tokens(folder.file("a"));
   CHECK(tokens.tokens() == 4500000003u);
   CHECK(tokens.document_begin(2) == 3000000002u);
   Ids read(4);

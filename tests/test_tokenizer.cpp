@@ -32,8 +32,8 @@ Tokenizer trained(const TemporaryFolder& folder, const TokenizerSettings& settin
   const std::string text = some_text();
   const std::string_view documents[] = {std::string_view(text).substr(0, 999),
                                         std::string_view(text).substr(999)};
-  train_tokenizer(folder.path("t.model"), documents, settings);
-  return Tokenizer::load(folder.path("t.model"));
+  train_tokenizer(folder.file("t.model"), documents, settings);
+  return Tokenizer::load(folder.file("t.model"));
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
   for (const char* algorithm : {"unigram", "bpe"}) {
     const auto train = [&](std::int32_t vocab_size) {
       return failure_of([&] {
-        train_tokenizer(folder.path("t.model"), text, {.vocab_size = vocab_size, .algorithm = algorithm});
+        train_tokenizer(folder.file("t.model"), text, {.vocab_size = vocab_size, .algorithm = algorithm});
       });
     };
     const Failure large = train(2000), small = train(30);
@@ -91,24 +91,24 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
     CHECK(folder.names().empty());
     // What the messages name is indeed possible.
     CHECK(train(std::stoi(large.message.substr(large.message.find("most ") + 5))).message == "");
-    std::filesystem::remove(folder.path("t.model"));
+    std::filesystem::remove(folder.file("t.model"));
     CHECK(train(std::stoi(small.message.substr(small.message.find("least ") + 6))).message == "");
-    std::filesystem::remove(folder.path("t.model"));
+    std::filesystem::remove(folder.file("t.model"));
   }
-  CHECK(failure_of([&] { train_tokenizer(folder.path("t.model"), {}, {}); }).exit_code == 2);
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), {}, {}); }).exit_code == 2);
   CHECK(failure_of([&] {
-          train_tokenizer(folder.path("t.model"), text, {.algorithm = "word"});
+          train_tokenizer(folder.file("t.model"), text, {.algorithm = "word"});
         }).says("\"word\""));
-  CHECK(failure_of([&] { train_tokenizer(folder.path("t.model"), text, {.vocab_size = -1}); }).exit_code ==
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = -1}); }).exit_code ==
         2);
   CHECK(failure_of([&] {
-          train_tokenizer(folder.path("t.model"), text, {.character_coverage = 2});
+          train_tokenizer(folder.file("t.model"), text, {.character_coverage = 2});
         }).exit_code == 2);
 }
 
 TEST_CASE("texts on which SentencePiece would end the program are refused or learned") {
   const TemporaryFolder folder;
-  const std::string path = folder.path("t.model");
+  const std::string path = folder.file("t.model");
   for (const std::string& text :
        {std::string("\0", 1), std::string("\t\t\n\t"), std::string("\n\n"), std::string()}) {
     const std::string_view documents[] = {text};
@@ -132,30 +132,30 @@ TEST_CASE("what is no model is refused, and so are ids beyond the vocabulary") {
     CHECK(failure_of([&] { tokenizer.decode(std::vector<std::int32_t>{5, id}); }).exit_code == 2);
     CHECK(failure_of([&] { tokenizer.piece(id); }).exit_code == 2);
   }
-  const std::string model = read_file(folder.path("t.model"));
+  const std::string model = read_file(folder.file("t.model"));
   for (const std::string& content :
        {std::string(""), std::string("no model"), model.substr(0, model.size() / 2)}) {
-    write_file(folder.path("bad.model"), content);
-    const Failure failure = failure_of([&] { Tokenizer::load(folder.path("bad.model")); });
+    write_file(folder.file("bad.model"), content);
+    const Failure failure = failure_of([&] { Tokenizer::load(folder.file("bad.model")); });
     CHECK(failure.exit_code == 2);
-    CHECK(failure.says(folder.path("bad.model")));
+    CHECK(failure.says(folder.file("bad.model")));
   }
-  CHECK(failure_of([&] { Tokenizer::load(folder.path("missing")); }).exit_code == 2);
+  CHECK(failure_of([&] { Tokenizer::load(folder.file("missing")); }).exit_code == 2);
 }
 
 TEST_CASE("a text file becomes a token file that decodes to its documents") {
   const TemporaryFolder folder;
   const std::string text = some_text();
-  write_file(folder.path("text"), text + "\n\nbane\ntilo\n");
+  write_file(folder.file("text"), text + "\n\nbane\ntilo\n");
   corpus_train_tokenizer(
-      {.text = folder.path("text"), .model = folder.path("t.model"), .tokenizer = {.vocab_size = 400}});
-  const Tokenizer tokenizer = Tokenizer::load(folder.path("t.model"));
+      {.text = folder.file("text"), .model = folder.file("t.model"), .tokenizer = {.vocab_size = 400}});
+  const Tokenizer tokenizer = Tokenizer::load(folder.file("t.model"));
   for (const bool append_eos : {false, true}) {
-    corpus_tokenize({.text = folder.path("text"),
-                     .tokenizer = folder.path("t.model"),
-                     .out = folder.path("tokens"),
+    corpus_tokenize({.text = folder.file("text"),
+                     .tokenizer = folder.file("t.model"),
+                     .out = folder.file("tokens"),
                      .append_eos = append_eos});
-    const TokenFile file(folder.path("tokens"));
+    const TokenFile file(folder.file("tokens"));
     file.check_vocabulary(tokenizer.vocab_size());
     REQUIRE(file.documents() == 2);
     std::vector<std::int32_t> ids(file.document_tokens(1));
