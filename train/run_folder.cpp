@@ -1,0 +1,130 @@
+#include "train/run_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "data/durable_file.h"
+#include "kernels/error.h"
+
+namespace nascent {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kStep = "step_";
+constexpr std::string_view kPartial = ".partial";
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", kStep, step); }
+
+// The step of a finished checkpoint's name; nothing for any other name.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  std::int64_t step = 0;
+  if (!name.starts_with(kStep)) return std::nullopt;
+  std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+  return name == checkpoint_name(step) ? std::optional(step) : std::nullopt;
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw input_error("{}: cannot make this folder: {}", path.string(), error.message());
+}
+
+// config.toml alone is too common a name to remove a folder for it.
+bool is_run_folder(const RunFolder& run) {
+  return fs::exists(run.config()) && fs::is_directory(run.checkpoints());
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const fs::path& path, const std::string& config, bool overwrite) {
+  const RunFolder run(path);
+  const bool is_free = !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path));
+  if (!is_free) {
+    if (!is_run_folder(run)) {
+      throw input_error("{}: exists and is not a run; choose another name for the run", path.string());
+    }
+    if (!overwrite) {
+      throw input_error(
+          "{}: this run exists; choose another name for the run, or --overwrite to remove the earlier one",
+          path.string());
+    }
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) throw input_error("{}: cannot remove the earlier run: {}", path.string(), error.message());
+  }
+  make_folders(run.checkpoints());
+  DurableFile file(run.config());
+  file.write(config.data(), config.size());
+  file.commit();
+  return run;
+}
+
+RunFolder RunFolder::open(const fs::path& path) {
+  RunFolder run(path);
+  if (!is_run_folder(run)) {
+    throw input_error("{}: not a run's folder: expected config.toml and checkpoints in it", path.string());
+  }
+  return run;
+}
+
+fs::path RunFolder::checkpoint(std::int64_t step) const { return checkpoints() / checkpoint_name(step); }
+
+std::vector<std::int64_t> RunFolder::checkpoint_steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code none;  // no folder, no checkpoints
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints(), none)) {
+    if (const auto step = step_of(entry.path().filename()); step && entry.is_directory()) {
+      steps.push_back(*step);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void RunFolder::remove_partial_checkpoints() const {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints(), none)) {
+    if (entry.path().extension() != kPartial) continue;
+    std::error_code error;
+    fs::remove_all(entry.path(), error);
+    if (error) throw machine_error("{}: cannot remove: {}", entry.path().string(), error.message());
+  }
+}
+
+CheckpointWriter::CheckpointWriter(const RunFolder& run, std::int64_t step) : final_(run.checkpoint(step)) {
+  partial_ = final_.string() + std::string(kPartial);
+  std::error_code error;
+  fs::remove_all(partial_, error);
+  if (!error) fs::create_directories(partial_, error);
+  if (error) {
+    throw machine_error("{}: cannot make this checkpoint's folder: {}", partial_.string(), error.message());
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  std::error_code ignored;  // a leftover is removed when the run starts again
+  fs::remove_all(partial_, ignored);
+}
+
+void CheckpointWriter::commit() {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(partial_)) {
+    sync_to_disk(entry.path());
+  }
+  sync_to_disk(partial_);
+  // An earlier checkpoint of this step changes places with the new one, so that at any moment one of them has
+  // the name; the destructor then removes it.
+  const unsigned flags = fs::exists(final_) ? RENAME_EXCHANGE : 0;
+  if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), flags) != 0) {
+    throw machine_error("{}: cannot rename into place: {}", final_.string(), std::strerror(errno));
+  }
+  sync_to_disk(final_.parent_path());
+}
+
+}  // namespace nascent
