@@ -1,5 +1,6 @@
 #include "probes/probe_set.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <fnmatch.h>
@@ -153,10 +154,11 @@ void ProbeSet::finish(Stream& s, const Parameters& parameters) {
 }
 
 bool ProbeSet::needs_updates() const {
-  for (const Member& m : members_) {
-    if (m.active && m.probe->needs_updates()) return true;
-  }
-  return false;
+  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.active && m.probe->needs_updates(); });
+}
+
+bool ProbeSet::may_need_updates() const {
+  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.probe->needs_updates(); });
 }
 
 void ProbeSet::on_update(Stream& s, const AppliedUpdate& update) {

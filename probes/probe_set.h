@@ -24,7 +24,8 @@ class ProbeSet : public Listener {
   // True when any probe is on at this step; from here the listener's calls go to those.
   bool begin_step(std::int64_t step);
   void finish(Stream& s, const Parameters& parameters);
-  bool needs_updates() const;
+  bool needs_updates() const;      // in this step
+  bool may_need_updates() const;   // in any
   void on_update(Stream& s, const AppliedUpdate& update);
   const Records& records();  // of the step, with each probe's seconds; to be read after its last call
 

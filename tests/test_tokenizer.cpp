@@ -70,7 +70,7 @@ TEST_CASE("training twice gives the same bytes") {
   const TemporaryFolder a, b;
   trained(a, {.vocab_size = 400});
   trained(b, {.vocab_size = 400});
-  CHECK(read_file(a.path("t.model")) == read_file(b.path("t.model")));
+  CHECK(read_file(a.file("t.model")) == read_file(b.file("t.model")));
 }
 
 TEST_CASE("an impossible vocabulary is refused with what is possible") {

@@ -1,1 +1,105 @@
-int main() { return 0; }
+// The command line. Each subcommand is one function of one file; here are only its words.
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "kernels/error.h"
+#include "train/corpus.h"
+#include "train/generate.h"
+#include "train/info.h"
+#include "train/train.h"
+
+using namespace nascent;
+
+namespace {
+
+void add_train(CLI::App& app) {
+  auto* command = app.add_subcommand("train", "Train a language model from its initialization, measured at every step");
+  auto options = std::make_shared<TrainOptions>();
+  command->add_option("config", options->config, "TOML file with the run's keys")->required();
+  command->add_option("--set", options->set, "A key in place of the file's, such as train.steps=20; may be repeated")->allow_extra_args(false);
+  command->add_flag("--overwrite", options->overwrite, "Replace an earlier run of the same name");
+  command->callback([options] { train(*options); });
+}
+
+void add_generate(CLI::App& app) {
+  auto* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  auto options = std::make_shared<GenerateOptions>();
+  command->add_option("path", options->path, "A run's folder (its last checkpoint) or a checkpoint's")->required();
+  command->add_option("--prompt", options->prompt, "Text to continue")->capture_default_str();
+  command->add_option("--tokens", options->tokens, "Tokens to add")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--temperature", options->temperature, "Of the softmax; 0 takes the likeliest token")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  command->add_option("--top-k", options->top_k, "Draw among the k likeliest tokens; 0: all")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->callback([options] { generate(*options); });
+}
+
+void add_corpus(CLI::App& app) {
+  auto* corpus = app.add_subcommand("corpus", "From text to tokens");
+  corpus->require_subcommand(1);
+  const auto separator = [](CLI::App* command, std::string& value) {
+    command->add_option("--separator", value, "What ends a document")
+        ->check(CLI::IsMember({"blank-line", "line", "file"}))
+        ->capture_default_str();
+  };
+
+  auto* train = corpus->add_subcommand("train-tokenizer", "Fit a SentencePiece tokenizer to a text");
+  auto fit = std::make_shared<TrainTokenizerOptions>();
+  train->add_option("text", fit->text, "UTF-8 text")->required();
+  train->add_option("--out", fit->model, "Model to write, customarily NAME.model")->required();
+  train->add_option("--vocab", fit->tokenizer.vocab_size, "Pieces")->capture_default_str();
+  train->add_option("--algorithm", fit->tokenizer.algorithm, "How pieces are chosen")->check(CLI::IsMember({"unigram", "bpe"}))->capture_default_str();
+  train->add_option("--coverage", fit->tokenizer.character_coverage, "Share of the characters with a piece of their own; others are spelled in bytes")
+      ->check(CLI::Range(0.5, 1.0))
+      ->capture_default_str();
+  separator(train, fit->separator);
+  train->callback([fit] { corpus_train_tokenizer(*fit); });
+
+  auto* tokenize = corpus->add_subcommand("tokenize", "Write a text as a token file (Megatron's .bin and .idx)");
+  auto apply = std::make_shared<TokenizeOptions>();
+  tokenize->add_option("text", apply->text, "UTF-8 text")->required();
+  tokenize->add_option("--tokenizer", apply->tokenizer, "SentencePiece model")->required();
+  tokenize->add_option("--out", apply->out, "PREFIX of PREFIX.bin and PREFIX.idx")->required();
+  tokenize->add_flag("--append-eos", apply->append_eos, "End each document with the tokenizer's end-of-sequence token");
+  separator(tokenize, apply->separator);
+  tokenize->callback([apply] { corpus_tokenize(*apply); });
+}
+
+void add_info(CLI::App& app) {
+  auto* command = app.add_subcommand("info", "This program and machine; with a path, the run or checkpoint there");
+  auto path = std::make_shared<std::string>();
+  command->add_option("path", *path, "A run's or a checkpoint's folder");
+  command->callback([path] { print_info(*path); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A full disk or a closed pipe is an error to report, not a signal to die of.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  CLI::App app("nascent: trains small language models and measures the geometry of activations and gradients inside every step");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  add_train(app);
+  add_generate(app);
+  add_corpus(app);
+  add_info(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "nascent: %s\n", e.what());
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "nascent: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

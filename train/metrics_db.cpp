@@ -232,6 +232,26 @@ void MetricsDb::finish() {
 
 // ---- Reading
 
+std::optional<std::int64_t> MetricsDb::last_step() const {
+  const Statement query = prepare("SELECT step FROM steps ORDER BY step DESC LIMIT 1");
+  if (!row(query)) return std::nullopt;
+  return sqlite3_column_int64(query.get(), 0);
+}
+
+double MetricsDb::seconds() const {
+  const Statement query = prepare(
+      "SELECT total(seconds) FROM steps AS s WHERE attempt = (SELECT max(attempt) FROM steps WHERE step = s.step)");
+  return row(query) ? sqlite3_column_double(query.get(), 0) : 0;
+}
+
+double MetricsDb::sum(const std::string& key) const {
+  const Statement query = prepare(
+      "SELECT total(value) FROM points AS p JOIN series ON series.id = p.series WHERE series.key = ? AND "
+      "attempt = (SELECT max(attempt) FROM points WHERE step = p.step AND series = p.series)");
+  bind_all(query.get(), key);
+  return row(query) ? sqlite3_column_double(query.get(), 0) : 0;
+}
+
 std::optional<StepRow> MetricsDb::step(std::int64_t step) const {
   const Statement query = prepare(
       "SELECT tokens, targets, loss, lr, clip, seconds FROM steps WHERE step = ? ORDER BY attempt DESC LIMIT "

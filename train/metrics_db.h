@@ -65,7 +65,10 @@ class MetricsDb {
   // ---- Reading
   // What several attempts have is read from the last of them.
 
+  std::optional<std::int64_t> last_step() const;
   std::optional<StepRow> step(std::int64_t step) const;
+  double seconds() const;                         // of all steps
+  double sum(const std::string& key) const;       // of every value with this key, over steps, probes and taps
   // Nothing: no such record, or its value is undefined.
   std::optional<double> value(std::int64_t step, const std::string& probe, const std::string& tap,
                               const std::string& key, const std::string& labels = "") const;

@@ -25,7 +25,7 @@ cmake --build build/quickstart --target nascent
 
 step "Corpus"
 [[ -s corpus/kjv.txt ]] || bash train/corpus_kjv.sh corpus/kjv.txt
-[[ -s corpus/kjv.model ]] || "$nascent" corpus train-tokenizer corpus/kjv.txt --vocab 2048 --out corpus/kjv
+[[ -s corpus/kjv.model ]] || "$nascent" corpus train-tokenizer corpus/kjv.txt --vocab 2048 --out corpus/kjv.model
 [[ -s corpus/kjv.bin ]] ||
   "$nascent" corpus tokenize corpus/kjv.txt --tokenizer corpus/kjv.model --out corpus/kjv --append-eos
 

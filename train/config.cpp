@@ -1,0 +1,133 @@
+#include "train/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/error.h"
+
+namespace nascent {
+
+void Config::settings(Settings& s) {
+  s.key("name", name, "name of the run; its folder is runs/NAME");
+  s.choice("precision", precision, {"fp32", "fp64"}, "numbers of weights, activations and gradients; fp64 is for tiny models");
+  s.key("threads", threads, 0, 4096, "CPU threads; 0 takes all this process may use");
+
+  s.begin("model");
+  s.choice("family", model.family, family_names(), "architecture");
+  s.key("preset", model.preset, "published sizes to start from (gpt2: distilgpt2, gpt2, gpt2-medium, gpt2-large, gpt2-xl); empty: none");
+  s.key("vocab", model.vocab, 0, 1 << 21, "rows of the embedding; 0: the preset's, else the tokenizer's");
+  s.key("context", model.context, 0, 1 << 20, "positions; 0: the preset's, else data.sequence");
+  s.key("width", model.width, 0, 1 << 16, "size of the residual stream; 0: the preset's");
+  s.key("layers", model.layers, 0, 1024, "blocks; 0: the preset's");
+  s.key("heads", model.heads, 0, 1024, "attention heads, a divisor of width; 0: the preset's");
+  s.key("hidden", model.hidden, 0, 1 << 18, "width of the MLP; 0: four times width");
+  s.choice("activation", model.activation, {"gelu_tanh", "gelu_erf"}, "of the MLP");
+  s.end();
+
+  s.begin("data");
+  s.key("tokens", data.tokens, "token file: PREFIX of PREFIX.bin and PREFIX.idx");
+  s.key("tokenizer", data.tokenizer, "SentencePiece model the tokens were made with; copied into checkpoints");
+  s.key("heldout", data.heldout, 0, 0.5, "share of the documents that is never trained on; the same documents for every run");
+  s.key("sequence", data.sequence, 1, 1 << 20, "tokens of a sequence");
+  s.end();
+
+  s.begin("train");
+  s.key("steps", train.steps, 1, 1000000000, "optimizer updates");
+  s.key("batch", train.batch, 1, 1 << 24, "sequences of one step");
+  s.key("micro_batch", train.micro_batch, 0, 1 << 24, "sequences computed at a time, a divisor of batch; 0: all of them");
+  s.end();
+
+  s.begin("optimizer");
+  s.key("lr", optimizer.lr, 0, 100, "AdamW: peak learning rate");
+  s.key("beta1", optimizer.beta1, 0, 0.999999, "AdamW: decay of the first moment");
+  s.key("beta2", optimizer.beta2, 0, 0.999999999, "AdamW: decay of the second moment");
+  s.key("eps", optimizer.eps, 0, 1, "AdamW: added to the root of the second moment");
+  s.key("weight_decay", optimizer.weight_decay, 0, 100, "AdamW: of weights and embeddings; never of biases and norms");
+  s.key("clip", optimizer.clip, 0, 1e9, "largest norm of the whole gradient; 0: no clipping");
+  s.end();
+
+  s.begin("schedule");
+  s.choice("kind", schedule.kind, {"constant", "cosine", "wsd"}, "of the learning rate after the warm-up");
+  s.key("warmup", schedule.warmup, 0, 1000000000, "steps of linear warm-up; the first update is above zero");
+  s.key("decay", schedule.decay, 0, 1, "wsd: share of the steps in which the rate falls at the end");
+  s.key("floor", schedule.floor, 0, 1, "cosine, wsd: share of lr that remains at the end");
+  s.end();
+
+  s.begin("seed");
+  s.key("init", seed.init, 0, kNoLimit, "of the initial weights");
+  s.key("data", seed.data, 0, kNoLimit, "of the order of samples");
+  s.end();
+
+  s.begin("eval");
+  s.key("at", eval.at, "steps whose model is evaluated on held-out documents; the final model always is, on all of them");
+  s.key("sequences", eval.sequences, 0, kNoLimit, "held-out sequences of an evaluation on the way; 0: all of them");
+  s.key("ngrams", eval.ngrams, "compare with n-gram models of the same split (in memory: about 60 bytes a token)");
+  s.end();
+
+  s.begin("checkpoints");
+  s.key("at", checkpoints.at, "steps whose model is saved: \"every K\", \"pythia\" (0, 1, 2, 4 ... 512, 1000, 2000 ...), \"step S\"; the last always is");
+  s.end();
+}
+
+void Config::check() const {
+  const auto required = [](const char* key, const std::string& value) {
+    if (value.empty()) throw input_error("{} is missing, expected a text", key);
+  };
+  required("name", name);
+  required("data.tokens", data.tokens);
+  if (name.find('/') != std::string::npos || name == "." || name == "..") {
+    throw input_error("name = \"{}\": expected a name without slashes; the run's folder is runs/NAME", name);
+  }
+  if (train.batch % micro_batch() != 0) {
+    throw input_error("train.micro_batch = {} does not divide train.batch = {}", train.micro_batch, train.batch);
+  }
+  if (schedule.warmup > train.steps) {
+    throw input_error("schedule.warmup = {} is more than train.steps = {}", schedule.warmup, train.steps);
+  }
+}
+
+TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
+  const Family& family = family_of(model.family);
+  TransformerSpec spec;
+  if (!model.preset.empty()) {
+    const auto found = std::find_if(family.presets.begin(), family.presets.end(), [&](const Preset& p) { return p.name == model.preset; });
+    if (found == family.presets.end()) {
+      std::vector<std::string> names;
+      for (const Preset& p : family.presets) names.push_back(p.name);
+      throw input_error("model.preset = \"{}\": family {} has none of that name, expected one of: {}", model.preset, family.name,
+                        fmt::join(names, ", "));
+    }
+    spec = found->spec;
+  }
+  spec.family = family.name;
+  const auto take = [](std::int64_t& size, std::int64_t given) { size = given > 0 ? given : size; };
+  take(spec.vocab, model.vocab);
+  take(spec.context, model.context);
+  take(spec.width, model.width);
+  take(spec.layers, model.layers);
+  take(spec.heads, model.heads);
+  take(spec.hidden, model.hidden);
+  if (spec.vocab == 0) spec.vocab = tokenizer_vocab;
+  if (spec.context == 0) spec.context = data.sequence;
+  spec.activation = model.activation == "gelu_erf" ? Activation::kGeluErf : Activation::kGeluTanh;
+  family.complete(spec);
+  spec.check();
+  if (spec.vocab < tokenizer_vocab) throw input_error("model.vocab = {} is less than the tokenizer's {}", spec.vocab, tokenizer_vocab);
+  return spec;
+}
+
+double learning_rate(double lr, const Config::Schedule& schedule, std::int64_t step, std::int64_t steps) {
+  const auto d = [](std::int64_t n) { return static_cast<double>(n); };
+  if (step < schedule.warmup) return lr * d(step + 1) / d(schedule.warmup);
+  double along = 0;  // the share of the descent that is behind
+  if (schedule.kind == "cosine") {
+    along = (1 - std::cos(std::numbers::pi * d(step - schedule.warmup) / d(steps - schedule.warmup))) / 2;
+  } else if (schedule.kind == "wsd") {
+    const std::int64_t first = std::max<std::int64_t>(schedule.warmup, steps - std::llround(schedule.decay * d(steps)));
+    if (step >= first) along = d(step - first + 1) / d(steps - first + 1);
+  }
+  return lr * (1 - along * (1 - schedule.floor));
+}
+
+}  // namespace nascent

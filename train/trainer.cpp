@@ -1,0 +1,170 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "data/ngram.h"
+#include "kernels/error.h"
+#include "kernels/reduce.h"
+#include "model/hugging_face.h"
+#include "train/evaluate.h"
+#include "train/info.h"
+
+namespace nascent {
+
+// A step: the order in which things happen is the order in which they are written.
+void Trainer::step() {
+  const auto start = std::chrono::steady_clock::now();
+  const double probe_seconds = probes_.seconds();
+  if (checkpoint_schedule_.at(step_)) save();
+  if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
+
+  batches_.load(step_);
+  const bool probing = probes_.begin_step(step_);
+  loss_ = forward_backward(probing);
+  if (probing) probes_.finish(stream_, model_.parameters());
+
+  const double gradient_norm = optimizer_.gradient_norm(stream_);
+  refuse_not_finite(loss_, gradient_norm);
+  const double lr = learning_rate(config_.optimizer.lr, config_.schedule, step_, config_.train.steps);
+  const double clip = clip_factor(gradient_norm);
+  update(lr, clip, probing);
+
+  const Records& records = probes_.records();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss_, lr, clip, seconds}, records);
+  ++step_;
+  progress_.update({step_, loss_, batches_.tokens(), seconds, probes_.seconds() - probe_seconds});
+}
+
+double Trainer::forward_backward(bool probing) {
+  const double scale = 1 / static_cast<double>(batches_.counted_targets());
+  model_.listen(probing);
+  model_.parameters().zero_gradients();
+  double total = 0;
+  for (std::int64_t i = 0; i < batches_.micro_batches(); ++i) {
+    model_.forward(stream_, batches_.inputs(i));
+    double losses = 0;
+    sum(stream_, Tensor(&losses, DType::kF64, {1}), model_.backward(stream_, batches_.targets(i), scale));
+    total += losses;
+  }
+  model_.check_guards();
+  return total * scale;
+}
+
+// As torch.nn.utils.clip_grad_norm_ does it, with its 1e-6.
+double Trainer::clip_factor(double gradient_norm) const {
+  if (config_.optimizer.clip == 0) return 1;
+  return std::min(1.0, config_.optimizer.clip / (gradient_norm + 1e-6));
+}
+
+void Trainer::refuse_not_finite(double loss, double gradient_norm) const {
+  if (std::isfinite(loss) && std::isfinite(gradient_norm)) return;
+  throw machine_error("step {}: loss is {}, norm of the gradient {}; expected finite numbers. The weights are those before this step; "
+                      "the last checkpoint is in {}", step_, loss, gradient_norm, folder_.checkpoints().string());
+}
+
+void Trainer::update(double lr, double clip, bool probing) {
+  const auto& o = config_.optimizer;
+  const AdamW rule{lr, o.beta1, o.beta2, o.eps, o.weight_decay, clip, step_ + 1};
+  std::function<void(const AppliedUpdate&)> on_update;
+  if (probing && probes_.needs_updates()) on_update = [&](const AppliedUpdate& u) { probes_.on_update(stream_, u); };
+  optimizer_.update(stream_, rule, on_update);
+}
+
+struct Trainer::Data {
+  explicit Data(const Config& config)
+      : file(config.data.tokens),
+        split(split_documents(file.documents(), config.data.heldout)),
+        train_stream(file, split.train),
+        heldout_stream(file, split.heldout),
+        train(train_stream, config.data.sequence) {
+    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
+    if (config.data.heldout > 0) heldout.emplace(heldout_stream, config.data.sequence);
+  }
+
+  TransformerSpec spec(const Config& config) const {
+    if (!tokenizer && config.model.vocab == 0 && config.model.preset.empty()) {
+      throw input_error("model.vocab is missing, expected a size since no data.tokenizer is given");
+    }
+    const TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
+    file.check_vocabulary(spec.vocab);
+    return spec;
+  }
+
+  TokenFile file;
+  std::optional<Tokenizer> tokenizer;
+  Split split;
+  TokenStream train_stream, heldout_stream;
+  Windows train;
+  std::optional<Windows> heldout;
+};
+
+Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite)
+    : config_((config.check(), std::move(config))),
+      probes_(probes),
+      stream_(Device::kCpu, static_cast<int>(config_.threads)),
+      data_(std::make_unique<Data>(config_)),
+      model_(data_->spec(config_), config_.dtype()),
+      optimizer_(model_.parameters(), (probes.plan(model_.taps(), config_.data.sequence), probes.may_need_updates())),
+      batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
+      checkpoint_schedule_(Schedule::parse(config_.checkpoints.at)),
+      eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at) : Schedule()),
+      folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
+      metrics_(MetricsDb::create(folder_.metrics())),
+      progress_(config_.train.steps) {
+  model_.plan(config_.micro_batch(), config_.data.sequence, true, &probes_);
+  model_.parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
+  metrics_.begin_run(config_.name, version(), config_text);
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::announce() const {
+  const double mega = 1e-6;
+  fmt::print("{}: {} of {:.2f}M parameters, {} layers of width {}, {} documents of {:.2f}M tokens to train on, {} held out\n", config_.name,
+             config_.model.family, static_cast<double>(model_.parameters().count()) * mega, model_.spec().layers, model_.spec().width,
+             data_->split.train.size(), static_cast<double>(data_->train_stream.size()) * mega, data_->split.heldout.size());
+  fmt::print("{} steps of {} sequences of {} tokens; memory: {:.0f} MB parameters and gradients, {:.0f} MB optimizer, {:.0f} MB activations\n",
+             config_.train.steps, config_.train.batch, config_.data.sequence, static_cast<double>(model_.parameters().bytes()) * mega,
+             static_cast<double>(optimizer_.bytes()) * mega, static_cast<double>(model_.activation_bytes()) * mega);
+}
+
+void Trainer::run() {
+  announce();
+  if (config_.eval.ngrams && data_->heldout) {
+    const NgramBaselines baselines =
+        ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_.spec().vocab);
+    Records records;
+    for (std::size_t order = 0; order < baselines.nats.size(); ++order) {
+      records.push_back({"eval", "", "ngram_loss", fmt::format("order={}", order + 1), baselines.nats[order], "",
+                         static_cast<std::int64_t>(baselines.targets), {}});
+    }
+    metrics_.write(0, records);
+  }
+  while (step_ < config_.train.steps) step();
+  save();
+  evaluate_heldout(0);
+  metrics_.finish();
+}
+
+void Trainer::evaluate_heldout(std::int64_t sequences) {
+  if (!data_->heldout) return;
+  const Evaluation e = evaluate(stream_, model_, *data_->heldout, sequences);
+  const Record record{"eval", "", "loss", sequences == 0 ? "split=heldout_all" : "split=heldout", e.loss, "", e.targets, {}};
+  metrics_.write(step_, {&record, 1});
+}
+
+void Trainer::save() {
+  CheckpointWriter checkpoint(folder_, step_);
+  save_pretrained(checkpoint.path(), model_);
+
+  checkpoint.commit();
+  metrics_.event(step_, "saved", folder_.checkpoint(step_).filename().string());
+}
+
+}  // namespace nascent

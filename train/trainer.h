@@ -1,0 +1,67 @@
+// Training: data, model, optimizer, probes and run folder brought together. `step` is the whole of a step.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+#include "data/tokenizer.h"
+#include "model/transformer.h"
+#include "probes/probe_set.h"
+#include "train/batches.h"
+#include "train/config.h"
+#include "train/metrics_db.h"
+#include "train/optimizer.h"
+#include "train/progress.h"
+#include "train/run_folder.h"
+
+namespace nascent {
+
+class Trainer {
+ public:
+  // Everything that can be wrong with the input throws here, before the run folder is made. config_text: every key in force, as
+  // config.toml will hold it; overwrite: replace an earlier run of this name.
+  Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite);
+
+  ~Trainer();
+
+  // All steps, then the last checkpoint and the final evaluation.
+  void run();
+
+  // One optimizer update; record s is the gradient at the weights after s updates.
+  void step();
+
+  const Transformer& model() const { return model_; }
+  std::int64_t steps_done() const { return step_; }
+  double last_loss() const { return loss_; }  // of the last step, nats per target
+  const RunFolder& folder() const { return folder_; }
+  MetricsDb& metrics() { return metrics_; }
+
+ private:
+  struct Data;  // token file, split, windows
+
+  void announce() const;
+  double forward_backward(bool probing);
+  double clip_factor(double gradient_norm) const;
+  void refuse_not_finite(double loss, double gradient_norm) const;
+  void update(double lr, double clip, bool probing);
+  void evaluate_heldout(std::int64_t sequences);
+  void save();
+
+  Config config_;
+  ProbeSet& probes_;
+  Stream stream_;
+  std::unique_ptr<Data> data_;
+  Transformer model_;
+  Optimizer optimizer_;
+  Batches batches_;
+  Schedule checkpoint_schedule_, eval_schedule_;
+  RunFolder folder_;
+  MetricsDb metrics_;
+  Progress progress_;
+  std::int64_t step_ = 0;
+  double loss_ = 0;
+};
+
+}  // namespace nascent
