@@ -82,9 +82,6 @@ void Config::check() const {
   if (train.batch % micro_batch() != 0) {
     throw input_error("train.micro_batch = {} does not divide train.batch = {}", train.micro_batch, train.batch);
   }
-  if (schedule.warmup > train.steps) {
-    throw input_error("schedule.warmup = {} is more than train.steps = {}", schedule.warmup, train.steps);
-  }
 }
 
 TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
