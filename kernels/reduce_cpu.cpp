@@ -8,8 +8,10 @@ namespace nascent::cpu {
 namespace {
 
 constexpr std::int64_t kElements = 4096;  // of one partial sum
+constexpr std::int64_t kLanes = 32;       // independent sums in it: as many as keep the vector units busy
 
-// Sums f(i) over [0, n): partial sums over fixed runs of elements, then over the runs in order.
+// Sums f(i) over [0, n): in fixed lanes over fixed runs of elements, then over lanes and runs in order. The same bits for any number
+// of threads and any vector width.
 template <class F>
 double fixed_order_sum(Stream& s, std::int64_t n, F f) {
   const std::int64_t runs = (n + kElements - 1) / kElements;
@@ -18,10 +20,14 @@ double fixed_order_sum(Stream& s, std::int64_t n, F f) {
   parallel_for(s, runs, 4, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t run = begin; run < end; ++run) {
       const std::int64_t first = run * kElements, last = std::min(n, first + kElements);
-      double sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t i = first; i < last; ++i) sum += f(i);
-      sums[run] = sum;
+      double lanes[kLanes] = {};
+      std::int64_t i = first;
+      for (; i + kLanes <= last; i += kLanes) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += f(i + lane);
+      }
+      for (std::int64_t lane = 0; i < last; ++i, ++lane) lanes[lane] += f(i);
+      sums[run] = 0;
+      for (const double lane : lanes) sums[run] += lane;
     }
   });
   double total = 0;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include <fnmatch.h>
 
 #include "kernels/error.h"
+#include "kernels/parallel.h"
 
 namespace nascent {
 namespace {
@@ -143,7 +145,22 @@ void ProbeSet::on_losses(Stream& s, View losses, View targets) {
 void ProbeSet::finish(Stream& s, const Parameters& parameters) {
   if (statistics_active_) {
     const Timer timer(statistics_seconds_);
-    for (auto& [name, statistics] : statistics_) statistics->fit(step_, rank_);
+    std::vector<TapStatistics*> taps;
+    for (auto& [name, statistics] : statistics_) taps.push_back(statistics.get());
+    // Two independent fits a tap: one is of its activations, the other of its gradients.
+    std::vector<std::exception_ptr> failures(2 * taps.size());
+    parallel_for(s, static_cast<std::int64_t>(failures.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        try {
+          i % 2 == 0 ? taps[i / 2]->fit_activation(step_, rank_) : taps[i / 2]->fit_gradient(rank_);
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      }
+    });
+    for (const std::exception_ptr& failure : failures) {
+      if (failure) std::rethrow_exception(failure);
+    }
   }
   for (Member& m : members_) {
     if (!m.active) continue;

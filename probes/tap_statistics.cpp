@@ -73,8 +73,7 @@ void TapStatistics::add(Stream& s, Moments& total, View x, bool skip_zero_rows) 
   total.add(m);
 }
 
-void TapStatistics::fit(std::int64_t step, std::int64_t rank) {
-  if (activation_.finite && spectrum_of(activation_)) fit_current(step, rank);
+void TapStatistics::fit_gradient(std::int64_t rank) {
   gradient_values_.clear();
   if (!gradient_.finite) return;
   gradient_raw_ = gradient_.raw();
@@ -90,9 +89,9 @@ Value TapStatistics::ceiling(std::int64_t r) const {
   return std::accumulate(gradient_values_.begin(), gradient_values_.begin() + r, 0.0) / trace(gradient_raw_);
 }
 
-void TapStatistics::fit_current(std::int64_t step, std::int64_t rank) {
+void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   const std::int64_t d = tap_.width, wanted = std::min(rank, d - 1);
-  if (wanted < 1) return;
+  if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) return;
   const Eigenpairs pairs = top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
   activation_start_ = pairs.vectors;
   const std::int64_t there = non_zero(pairs.values, activation_.n_centred), r = std::min(wanted, there);

@@ -29,12 +29,14 @@ class TapStatistics {
 
   const Tap& tap() const { return tap_; }
 
-  // In a step: clear, then what the taps show of every micro-batch, then fit.
+  // In a step: clear, then what the taps show of every micro-batch, then both fits.
   void clear();
   void add_activation(Stream& s, View h);
   void add_gradient(Stream& s, View g);
-  // Bases of rank r: `init` from the first step seen, `current` from this one. Then the gradient's own top-r share.
-  void fit(std::int64_t step, std::int64_t rank);
+  // Bases of at most `rank` directions: `init` from the first step seen, `current` from this one.
+  void fit_activation(std::int64_t step, std::int64_t rank);
+  // The gradient's own top directions, for the ceiling.
+  void fit_gradient(std::int64_t rank);
 
   const Moments& activation() const { return activation_; }
   const Moments& gradient() const { return gradient_; }
@@ -44,7 +46,6 @@ class TapStatistics {
 
  private:
   void add(Stream& s, Moments& total, View x, bool skip_zero_rows);
-  void fit_current(std::int64_t step, std::int64_t rank);
 
   Tap tap_;
   Slab slab_{"tap statistics"};

@@ -17,7 +17,7 @@
 namespace nascent {
 
 // A step: the order in which things happen is the order in which they are written.
-void Trainer::step() {
+StepProgress Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   const double probe_seconds = probes_.seconds();
   if (checkpoint_schedule_.at(step_)) save();
@@ -25,20 +25,20 @@ void Trainer::step() {
 
   batches_.load(step_);
   const bool probing = probes_.begin_step(step_);
-  loss_ = forward_backward(probing);
+  const double loss = forward_backward(probing);
   if (probing) probes_.finish(stream_, model_.parameters());
 
   const double gradient_norm = optimizer_.gradient_norm(stream_);
-  refuse_not_finite(loss_, gradient_norm);
+  refuse_not_finite(loss, gradient_norm);
   const double lr = learning_rate(config_.optimizer.lr, config_.schedule, step_, config_.train.steps);
   const double clip = clip_factor(gradient_norm);
   update(lr, clip, probing);
 
   const Records& records = probes_.records();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss_, lr, clip, seconds}, records);
+  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, lr, clip, seconds}, records);
   ++step_;
-  progress_.update({step_, loss_, batches_.tokens(), seconds, probes_.seconds() - probe_seconds});
+  return {step_, loss, batches_.tokens(), seconds, probes_.seconds() - probe_seconds};
 }
 
 double Trainer::forward_backward(bool probing) {
@@ -115,8 +115,7 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
       checkpoint_schedule_(Schedule::parse(config_.checkpoints.at)),
       eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at) : Schedule()),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
-      metrics_(MetricsDb::create(folder_.metrics())),
-      progress_(config_.train.steps) {
+      metrics_(MetricsDb::create(folder_.metrics())) {
   model_.plan(config_.micro_batch(), config_.data.sequence, true, &probes_);
   model_.parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
   metrics_.begin_run(config_.name, version(), config_text);
@@ -146,7 +145,8 @@ void Trainer::run() {
     }
     metrics_.write(0, records);
   }
-  while (step_ < config_.train.steps) step();
+  Progress progress(config_.train.steps);
+  while (step_ < config_.train.steps) progress.update(step());
   save();
   evaluate_heldout(0);
   metrics_.finish();

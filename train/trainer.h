@@ -30,11 +30,10 @@ class Trainer {
   void run();
 
   // One optimizer update; record s is the gradient at the weights after s updates.
-  void step();
+  StepProgress step();
 
   const Transformer& model() const { return model_; }
   std::int64_t steps_done() const { return step_; }
-  double last_loss() const { return loss_; }  // of the last step, nats per target
   const RunFolder& folder() const { return folder_; }
   MetricsDb& metrics() { return metrics_; }
 
@@ -59,9 +58,7 @@ class Trainer {
   Schedule checkpoint_schedule_, eval_schedule_;
   RunFolder folder_;
   MetricsDb metrics_;
-  Progress progress_;
   std::int64_t step_ = 0;
-  double loss_ = 0;
 };
 
 }  // namespace nascent

@@ -1,0 +1,290 @@
+// The measures on data whose answer is known: the specification's worked numbers, planted subspaces, isotropic noise, and what must
+// be missing.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "probes/geometry.h"
+#include "probes/tap_statistics.h"
+#include "tests/catch.h"
+#include "tests/memory.h"
+
+using namespace nascent;
+using namespace nascent::test;
+
+namespace {
+
+Tap tap_of(std::int64_t width) {
+  Tap tap;
+  tap.name = "blocks.0.resid_post";
+  tap.width = width;
+  return tap;
+}
+
+Tensor rows(Memory& m, const std::vector<std::vector<double>>& points) {
+  const auto n = static_cast<std::int64_t>(points.size()), d = static_cast<std::int64_t>(points[0].size());
+  const Tensor t = m.zeros({n, d});
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < d; ++j) Memory::set(t, i * d + j, points[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]);
+  }
+  return t;
+}
+
+// The moments of x as activations, or as gradients.
+Moments moments_of(const Tensor& x, bool gradient = false) {
+  Stream s;
+  TapStatistics statistics(tap_of(x.cols()));
+  gradient ? statistics.add_gradient(s, x) : statistics.add_activation(s, x);
+  return gradient ? statistics.gradient() : statistics.activation();
+}
+
+// First r unit vectors of R^d.
+DenseMatrix axes(std::int64_t d, std::int64_t r) {
+  DenseMatrix q(d, r);
+  for (std::int64_t i = 0; i < r; ++i) q(i, i) = 1;
+  return q;
+}
+
+double tolerance(DType dtype) { return dtype == DType::kF64 ? 1e-9 : 2e-4; }
+
+}  // namespace
+
+TEST_CASE("moments give the specification's worked numbers") {
+  const Spectrum worked{8, 22, 100, 4};  // eigenvalues 4, 2, 1, 1
+  CHECK(*participation_ratio(worked) == Approx(64.0 / 22).epsilon(1e-12));
+  CHECK(*isoscore(worked) == Approx(7.0 / 11).epsilon(1e-12));
+
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    Memory m(dtype);
+    const Moments points = moments_of(rows(m, {{2, 0, 0}, {-2, 0, 1}, {1, 1, 0}, {-1, -1, 0}, {0, 0, -1}}));
+    const auto c = spectrum_of(points);
+    REQUIRE(c);
+    CHECK(*isoscore(*c) == Approx(0.290322581).epsilon(2e-4));
+    CHECK(std::abs(*isoscore(*c) - 0.290322581) <= (dtype == DType::kF64 ? 1e-9 : 1e-5));
+    CHECK(std::abs(*isoscore_star(*c, 0.2) - 0.452566096) <= (dtype == DType::kF64 ? 1e-9 : 1e-5));
+    CHECK(std::abs(*isoscore_star(*c, 0.75) - 0.920289855) <= (dtype == DType::kF64 ? 1e-9 : 1e-5));
+    // C0 = I: the covariance has trace 3.1 before it is normalized to 1.
+    const double trace_c = trace(points.scatter) / 4;
+    CHECK(std::abs(*isoscore_star(*c, 0.2, 3 / trace_c, 3 / (trace_c * trace_c), 1 / trace_c) - 0.432258065) <= 1e-5);
+    CHECK(std::abs(*isoscore_star(*c, 0.75, 3 / trace_c, 3 / (trace_c * trace_c), 1 / trace_c) - 0.901345291) <= 1e-5);
+  }
+}
+
+TEST_CASE("gradient energy gives the specification's worked numbers: d = 16, r = 3, share 0.65") {
+  Memory m(DType::kF64);
+  // Two directions, one inside the first three axes and one outside, with energies 0.65 and 0.35.
+  std::vector<std::vector<double>> g(2, std::vector<double>(16, 0.0));
+  g[0][1] = std::sqrt(0.65);
+  g[1][9] = std::sqrt(0.35);
+  const Moments moments = moments_of(rows(m, g), true);
+  const Energy e = energy_in(moments, moments.raw(), axes(16, 3), {});
+  CHECK(*e.share == Approx(0.65).epsilon(1e-12));
+  CHECK(e.chance == 0.1875);
+  CHECK(*e.enrichment == Approx(3.466666667).epsilon(1e-9));
+  CHECK(*e.control_mean == Approx(0.080769231).epsilon(1e-8));
+  CHECK(*e.ratio == Approx(8.047619048).epsilon(1e-9));
+  CHECK(*e.log_odds == Approx(std::log(8.047619048)).epsilon(1e-9));
+}
+
+TEST_CASE("a gradient with 70% of its energy in a known rank-4 subspace reads 0.70") {
+  const std::int64_t n = 1000, d = 33, r = 4;
+  DenseMatrix random(d, d);
+  const Random numbers(5, "test", "planted");
+  for (std::size_t i = 0; i < random.data.size(); ++i) random.data[i] = numbers.normal(i);
+  const DenseMatrix rotation = orthonormalize(random);  // its first four columns span the subspace
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    Memory m(dtype);
+    const Tensor noise = m.normal("noise", {n, d}), g = m.zeros({n, d});
+    // Each row's parts inside and outside are scaled so that the sums of squares are exactly 0.7 and 0.3.
+    double inside = 0, outside = 0;
+    for (std::int64_t i = 0; i < n * d; ++i) (i % d < r ? inside : outside) += Memory::get(noise, i) * Memory::get(noise, i);
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t k = 0; k < d; ++k) {
+        double x = 0;
+        for (std::int64_t j = 0; j < d; ++j) {
+          x += rotation(k, j) * Memory::get(noise, i * d + j) * std::sqrt(j < r ? 0.7 / inside : 0.3 / outside) * 1e-6;
+        }
+        Memory::set(g, i * d + k, x);
+      }
+    }
+    const Moments moments = moments_of(g, true);
+    const DenseMatrix basis = columns(rotation, 0, r);
+    const Energy e = energy_in(moments, moments.raw(), basis, {});
+    CHECK(std::abs(*e.share - 0.7) <= (dtype == DType::kF64 ? 1e-12 : 1e-5));
+    // The top four directions of such a gradient are that subspace: the ceiling is the share.
+    Stream s;
+    TapStatistics statistics(tap_of(d));
+    statistics.add_gradient(s, g);
+    statistics.fit_gradient(r);
+    CHECK(std::abs(*statistics.ceiling(r) - 0.7) <= 1e-2);
+    CHECK(*statistics.ceiling(r) >= *e.share);
+  }
+}
+
+TEST_CASE("isotropic activations and gradients read their chance levels") {
+  const std::int64_t n = 4000, d = 32, r = 4;
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    Memory m(dtype);
+    Stream s;
+    TapStatistics statistics(tap_of(d));
+    statistics.add_activation(s, m.normal("h", {n, d}, 2.0, 5.0));
+    statistics.add_gradient(s, m.normal("g", {n, d}, 1e-5));
+    statistics.fit_activation(0, r);
+    statistics.fit_gradient(r);
+    const Moments& g = statistics.gradient();
+    REQUIRE(statistics.bases().size() == 2);
+    const Energy e = energy_in(g, statistics.gradient_raw(), statistics.bases()[0].directions, statistics.ceiling(r));
+    // The share of N d independent squares in r of d directions: standard deviation sqrt(2 r (1 - r/d)/(N d^2)) at most.
+    const double chance = static_cast<double>(r) / d, sd = std::sqrt(2.0 * r * (1 - chance) / (n * static_cast<double>(d * d)));
+    CHECK(e.chance == chance);
+    CHECK(std::abs(*e.share - chance) <= 4 * sd);
+    CHECK(std::abs(*e.log_odds) <= 4 * sd / (chance * (1 - chance)));
+    CHECK(std::abs(*alignment(statistics.activation().scatter, statistics.gradient_raw())) <= 3 * std::sqrt(2.0 / ((d - 1.0) * (d + 2.0))));
+    const auto c = spectrum_of(g);
+    REQUIRE(c);
+    // Plain PR of isotropic data reads about n d/(d + n + 1), the unbiased form d.
+    CHECK(*participation_ratio(*c) == Approx((n - 1.0) * d / (d + n)).epsilon(0.003));
+    CHECK(*participation_ratio_unbiased(*c) == Approx(d).epsilon(0.003));
+    CHECK(std::abs(*g.average_cosine()) <= 4.0 / n);
+  }
+}
+
+TEST_CASE("cutting a step into micro-batches changes its moments only by rounding") {
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    Memory m(dtype);
+    Stream s;
+    const Tensor x = m.normal("x", {999, 17}, 1.0, 100.0);
+    for (std::int64_t j = 0; j < 17; ++j) Memory::set(x, 500 * 17 + j, 0);  // one zero row
+    for (const bool gradient : {false, true}) {
+      const Moments whole = moments_of(x, gradient);
+      for (const std::int64_t size : {1, 8, 333}) {
+        TapStatistics cut(tap_of(17));
+        for (std::int64_t i = 0; i < 999; i += size) {
+          const Tensor part = x.slice(i, std::min<std::int64_t>(size, 999 - i));
+          gradient ? cut.add_gradient(s, part) : cut.add_activation(s, part);
+        }
+        const Moments& parts = gradient ? cut.gradient() : cut.activation();
+        CHECK(parts.n == 999);
+        CHECK(parts.zero_rows == 1);
+        CHECK(parts.n_centred == (gradient ? 998 : 999));
+        CHECK(*parts.mean_norm() == Approx(*whole.mean_norm()).epsilon(1e-12));
+        CHECK(*participation_ratio(*spectrum_of(parts)) == Approx(*participation_ratio(*spectrum_of(whole))).epsilon(tolerance(dtype) / 2));
+        CHECK(trace(parts.scatter) == Approx(trace(whole.scatter)).epsilon(tolerance(dtype) / 2));
+      }
+    }
+  }
+}
+
+TEST_CASE("moments do not depend on the scale of the data, down to gradients of 1e-25") {
+  for (const double scale : {1.0, 1e-8, 1e-25}) {
+    Memory m(DType::kF32);
+    const Moments g = moments_of(m.normal("x", {200, 9}, scale), true);
+    const auto c = spectrum_of(g);
+    REQUIRE(c);
+    Memory plain(DType::kF64);
+    const auto wanted = spectrum_of(moments_of(plain.normal("x", {200, 9}), true));
+    CHECK(*participation_ratio(*c) == Approx(*participation_ratio(*wanted)).epsilon(2e-4));
+    CHECK(*energy_in(g, g.raw(), axes(9, 2), {}).share > 0);
+  }
+}
+
+TEST_CASE("a large mean does not drown the spread") {
+  Memory m(DType::kF64), plain(DType::kF64);
+  const auto far = spectrum_of(moments_of(m.normal("x", {300, 5}, 1, 1e4))), near = spectrum_of(moments_of(plain.normal("x", {300, 5})));
+  CHECK(*participation_ratio(*far) == Approx(*participation_ratio(*near)).epsilon(1e-9));
+}
+
+TEST_CASE("what is undefined is missing, never 0 or NaN") {
+  Memory m(DType::kF32);
+  CHECK(!spectrum_of(moments_of(m.normal("x", {1, 5}))));                  // one position has no covariance
+  CHECK(!spectrum_of(moments_of(m.normal("x", {7, 5}, 0, 3.7))));         // constant rows
+  const Moments zero = moments_of(m.zeros({7, 5}), true);
+  CHECK(zero.zero_rows == 7);
+  CHECK(!energy_in(zero, zero.raw(), axes(5, 2), {}).share);
+  CHECK(*zero.mean_norm() == 0);
+  CHECK(!zero.average_cosine());
+  CHECK(!Moments(3).mean_norm());
+
+  const Spectrum one_dimension{1, 1, 10, 1};
+  CHECK(!isoscore(one_dimension));
+  const Spectrum two_positions{1, 1, 2, 5};
+  CHECK(!participation_ratio_unbiased(two_positions));
+
+  const Tensor broken = m.normal("x", {7, 5});
+  Memory::set(broken, 12, std::nan(""));
+  CHECK(!moments_of(broken).finite);
+  CHECK(!spectrum_of(moments_of(broken)));
+
+  // All of the energy inside: no random direction of the complement compares, and the ratio has no value.
+  const Moments inside = moments_of(rows(m, {{1, 2, 0, 0, 0}, {2, -1, 0, 0, 0}}), true);
+  const Energy all = energy_in(inside, inside.raw(), axes(5, 2), {});
+  CHECK(*all.share == Approx(1.0));
+  CHECK(!all.ratio);
+  CHECK(!all.log_odds);
+  CHECK(!all.z);
+  // More than half of the directions: a control of the same rank does not fit into the complement.
+  const Moments isotropic = moments_of(m.normal("g", {50, 5}), true);
+  const Energy most = energy_in(isotropic, isotropic.raw(), axes(5, 3), {});
+  CHECK(!most.control_mean);
+  CHECK(!most.z);
+  CHECK(most.ratio);
+}
+
+TEST_CASE("the control's mean and spread in closed form are those of drawn subspaces") {
+  const std::int64_t d = 12, r = 3;
+  Memory m(DType::kF64);
+  const Tensor g = m.normal("g", {40, d});
+  for (std::int64_t i = 0; i < 40; ++i) Memory::set(g, i * d + 7, 3 * Memory::get(g, i * d + 7));
+  const Moments moments = moments_of(g, true);
+  const DenseMatrix raw = moments.raw(), basis = axes(d, r);
+  const Energy e = energy_in(moments, raw, basis, {});
+  const int draws = 20000;
+  double mean = 0, square = 0;
+  for (int draw = 0; draw < draws; ++draw) {
+    const Random random(static_cast<std::uint64_t>(draw), "test", "control");
+    DenseMatrix a(d, r);
+    for (std::int64_t i = r; i < d; ++i) {
+      for (std::int64_t j = 0; j < r; ++j) a(i, j) = random.normal(static_cast<std::uint64_t>(i * r + j));
+    }
+    const double share = *explained_share(raw, orthonormalize(a));
+    mean += share / draws;
+    square += share * share / draws;
+  }
+  const double sd = std::sqrt(square - mean * mean);
+  CHECK(mean == Approx(*e.control_mean).margin(4 * sd / std::sqrt(draws)));
+  CHECK((*e.share - mean) / sd == Approx(*e.z).epsilon(0.03));
+}
+
+TEST_CASE("principal angles are those that were built in, small ones too") {
+  DenseMatrix a = axes(7, 2), b(7, 2);
+  const double angles[] = {1e-6, 0.9};
+  for (int i = 0; i < 2; ++i) {
+    b(i, i) = std::cos(angles[i]);
+    b(i + 3, i) = std::sin(angles[i]);
+  }
+  const auto found = principal_angles(a, b);
+  REQUIRE(found.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(found[i] == Approx(angles[i] * 180 / 3.14159265358979323846).epsilon(1e-6));
+}
+
+TEST_CASE("init is frozen, current follows, and both are principal directions") {
+  Memory m(DType::kF32);
+  Stream s;
+  TapStatistics statistics(tap_of(21));
+  const auto step = [&](std::int64_t number, int strong) {
+    const Tensor h = m.normal(fmt::format("h{}", number), {500, 21});
+    for (std::int64_t i = 0; i < 500; ++i) Memory::set(h, i * 21 + strong, 10 * Memory::get(h, i * 21 + strong));
+    statistics.clear();
+    statistics.add_activation(s, h);
+    statistics.fit_activation(number, 1);
+  };
+  const auto along = [&](int basis, std::int64_t axis) { return std::abs(statistics.bases()[static_cast<std::size_t>(basis)].directions(axis, 0)); };
+  step(0, 3);
+  step(1, 8);
+  CHECK(statistics.bases()[0].name == "current");
+  CHECK(statistics.bases()[1].name == "init");
+  CHECK(along(0, 8) > 0.99);
+  CHECK(along(1, 3) > 0.99);
+  CHECK(statistics.bases()[1].born == 0);
+  CHECK(statistics.bases()[0].born == 1);
+}
