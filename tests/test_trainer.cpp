@@ -1,0 +1,298 @@
+// Whole runs: what may not change a bit, and what a run leaves behind.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "data/file.h"
+#include "data/safetensors.h"
+#include "data/token_file.h"
+#include "model/hugging_face.h"
+#include "tests/catch.h"
+#include "tests/golden.h"
+#include "tests/temporary.h"
+#include "train/trainer.h"
+
+using namespace nascent;
+using namespace nascent::test;
+
+namespace {
+
+// A folder to run in, with a token file of a few structured documents.
+class Workplace {
+ public:
+  Workplace() : back_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder_.path);
+    TokenFileWriter writer("tokens", 50);
+    const Random random(1, "test", "documents");
+    for (std::uint64_t d = 0; d < 40; ++d) {
+      std::vector<std::int32_t> document;
+      for (std::uint64_t i = 0; i < 97; ++i) {
+        // Half of the tokens follow from the one before.
+        const std::uint64_t draw = random.bits(d * 97 + i);
+        const std::int32_t before = document.empty() ? 0 : document.back();
+        document.push_back(draw % 2 ? (before * 7 + 3) % 50 : static_cast<std::int32_t>(draw / 2 % 50));
+      }
+      writer.add_document(document);
+    }
+    writer.finish();
+  }
+  ~Workplace() { std::filesystem::current_path(back_); }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path back_;
+};
+
+Config small_config(const std::string& name) {
+  Config c;
+  c.name = name;
+  c.model.vocab = 50;
+  c.model.width = 24;
+  c.model.layers = 2;
+  c.model.heads = 3;
+  c.data.tokens = "tokens";
+  c.data.heldout = 0.1;
+  c.data.sequence = 17;
+  c.train.steps = 50;
+  c.train.batch = 6;
+  c.schedule.warmup = 5;
+  c.optimizer.lr = 3e-3;
+  c.eval.at = {"every 20"};
+  return c;
+}
+
+// Declares a probe set's keys with every probe off but those named; the sequence of declarations is the set's own.
+struct Choose : Settings {
+  explicit Choose(bool probes) : on(probes) {}
+  bool on;
+  void key(const char*, std::int64_t& value, std::int64_t, std::int64_t, const char*) override { if (value == 16) value = 5; }
+  void key(const char*, double&, double, double, const char*) override {}
+  void key(const char* name, bool& value, const char*) override { if (std::string(name) == "on") value = on; }
+  void key(const char*, std::string&, const char*) override {}
+  void key(const char* name, std::vector<std::string>& value, const char*) override { if (std::string(name) == "taps") value = {"*"}; }
+  void choice(const char*, std::string&, const std::vector<std::string>&, const char*) override {}
+  void begin(const char*) override {}
+  void end() override {}
+};
+
+struct Outcome {
+  std::map<std::string, std::vector<double>> weights;
+  std::vector<double> losses;
+};
+
+Outcome run(Config config, bool with_probes) {
+  ProbeSet probes;
+  Choose choose(with_probes);
+  probes.settings(choose);
+  Trainer trainer(config, probes, "", true);
+  Outcome outcome;
+  for (std::int64_t i = 0; i < config.train.steps; ++i) outcome.losses.push_back(trainer.step().loss);
+  for (const Parameter& p : trainer.model().parameters()) outcome.weights[p.name] = values(p.value);
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("weights after 50 steps have the same bits with probes off and with every probe at every tap and step; two runs too") {
+  const Workplace workplace;
+  const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true), again = run(small_config("again"), true);
+  CHECK(off.weights == on.weights);
+  CHECK(off.losses == on.losses);
+  CHECK(on.weights == again.weights);
+  CHECK(on.losses == again.losses);
+  // The run learns, so equality is no accident of weights that do not move.
+  CHECK(off.losses.back() < off.losses.front() - 0.3);
+}
+
+TEST_CASE("records of two runs are the same, but for the seconds") {
+  const Workplace workplace;
+  Config config = small_config("a");
+  config.train.steps = 3;
+  std::vector<Records> records;
+  for (const char* name : {"a", "b"}) {
+    config.name = name;
+    ProbeSet probes;
+    Choose choose(true);
+    probes.settings(choose);
+    Trainer trainer(config, probes, "", true);
+    for (int i = 0; i < 3; ++i) trainer.step();
+    records.push_back(probes.records());
+  }
+  REQUIRE(records[0].size() == records[1].size());
+  CHECK(records[0].size() > 500);
+  for (std::size_t i = 0; i < records[0].size(); ++i) {
+    const Record &a = records[0][i], &b = records[1][i];
+    if (a.key == "seconds") continue;
+    INFO(a.probe << "/" << a.key << "{" << a.labels << "}/" << a.tap);
+    CHECK((a.probe == b.probe && a.tap == b.tap && a.key == b.key && a.labels == b.labels && a.n == b.n));
+    CHECK(a.value == b.value);
+  }
+}
+
+TEST_CASE("one step in one, two or six micro-batches has one loss, one update and one set of records") {
+  const Workplace workplace;
+  std::vector<Outcome> outcomes;
+  std::vector<Records> records;
+  for (const std::int64_t size : {6, 3, 1}) {
+    Config config = small_config("micro");
+    config.train.steps = 1;
+    config.train.micro_batch = size;
+    ProbeSet probes;
+    Choose choose(true);
+    probes.settings(choose);
+    Trainer trainer(config, probes, "", true);
+    const double loss = trainer.step().loss;
+    records.push_back(probes.records());
+    outcomes.push_back({{}, {loss}});
+    for (const Parameter& p : trainer.model().parameters()) outcomes.back().weights[p.name] = values(p.grad);
+  }
+  for (std::size_t i = 1; i < outcomes.size(); ++i) {
+    CHECK(outcomes[i].losses[0] == Approx(outcomes[0].losses[0]).epsilon(1e-6));
+    double square = 0, count = 0;
+    for (const auto& [name, g] : outcomes[0].weights) square += rms(g) * rms(g) * static_cast<double>(g.size()), count += static_cast<double>(g.size());
+    for (const auto& [name, g] : outcomes[0].weights) {
+      INFO(name);
+      CHECK(gradient_error(outcomes[i].weights[name], g, std::sqrt(square / count)) <= 1e-5);
+    }
+    REQUIRE(records[i].size() == records[0].size());
+    for (std::size_t j = 0; j < records[0].size(); ++j) {
+      const Record &a = records[0][j], &b = records[i][j];
+      if (a.key == "seconds" || !a.value) continue;
+      INFO(a.probe << "/" << a.key << "{" << a.labels << "}/" << a.tap);
+      REQUIRE(b.value);
+      // Angles between equal spaces are rounding's own; cosines near 0 are differences of large sums.
+      CHECK(*b.value == Approx(*a.value).epsilon(1e-4).margin(a.key.starts_with("angle") ? 0.1 : 1e-5));
+    }
+  }
+}
+
+TEST_CASE("learning rates: never 0, warm-up reaches the peak, cosine and wsd end at the floor") {
+  Config::Schedule s;
+  s.warmup = 10;
+  s.floor = 0.1;
+  CHECK(learning_rate(1, s, 0, 100) == Approx(0.1));
+  CHECK(learning_rate(1, s, 9, 100) == Approx(1.0));
+  CHECK(learning_rate(1, s, 10, 100) == Approx(1.0));
+  CHECK(learning_rate(1, s, 55, 100) == Approx(0.55));
+  CHECK(learning_rate(1, s, 99, 100) == Approx(0.1).epsilon(0.01));
+  s.kind = "wsd";
+  s.decay = 0.2;
+  CHECK(learning_rate(1, s, 79, 100) == Approx(1.0));
+  CHECK(learning_rate(1, s, 80, 100) < 1);
+  CHECK(learning_rate(1, s, 99, 100) > 0.1);
+  CHECK(learning_rate(1, s, 99, 100) < 0.2);
+  s.kind = "constant";
+  CHECK(learning_rate(1, s, 99, 100) == 1);
+  s.warmup = 0;
+  CHECK(learning_rate(1, s, 0, 100) == 1);
+}
+
+TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its records") {
+  const Workplace workplace;
+  Config config = small_config("left");
+  config.train.steps = 5;
+  config.checkpoints.at = {"pythia"};
+  ProbeSet probes;
+  Choose choose(true);
+  probes.settings(choose);
+  Trainer trainer(config, probes, "", true);
+  std::vector<double> losses;
+  for (int i = 0; i < 5; ++i) losses.push_back(trainer.step().loss);
+  CHECK(trainer.folder().checkpoint_steps() == std::vector<std::int64_t>{0, 1, 2, 4});
+  const auto start = load_pretrained(trainer.folder().checkpoint(0)), first = load_pretrained(trainer.folder().checkpoint(1));
+  Transformer fresh(config.spec(0), DType::kF32);
+  fresh.parameters().initialize(1);
+  for (const Parameter& p : fresh.parameters()) {
+    INFO(p.name);
+    CHECK(values(start->parameters().find(p.name)->value) == values(p.value));
+  }
+  // The first update moves the weights: its learning rate is above 0.
+  CHECK(values(first->parameters().find("transformer.wte.weight")->value) != values(fresh.parameters().find("transformer.wte.weight")->value));
+
+  MetricsDb& metrics = trainer.metrics();
+  CHECK(*metrics.last_step() == 4);
+  CHECK(metrics.step(0)->loss == losses[0]);
+  CHECK(metrics.step(0)->lr == Approx(3e-3 / 5));
+  CHECK(metrics.step(3)->targets == 6 * 17);
+  CHECK(std::abs(losses[0] - std::log(50.0)) < 0.2);
+  const auto share = metrics.value(4, "gradient_energy", "blocks.1.resid_post", "share", "basis=current");
+  REQUIRE(share);
+  CHECK((*share > 0 && *share < 1));
+  CHECK(*metrics.value(0, "gradient_energy", "embed", "chance", "basis=init") == Approx(5.0 / 24));
+  // Norms of the parameters' gradients add up to the norm that is clipped.
+  double square = 0;
+  for (const Parameter& p : fresh.parameters()) square += std::pow(*metrics.value(2, "norms", p.name, "grad_norm"), 2);
+  const double clip = metrics.step(2)->clip;
+  CHECK(clip == Approx(std::min(1.0, 1 / (std::sqrt(square) + 1e-6))).epsilon(1e-6));
+}
+
+TEST_CASE("a checkpoint folder is what Hugging Face's own files are: names, layout and bits of the golden model, and it loads again") {
+  for (const char* name : {"gpt2_tanh.safetensors", "gpt2_erf.safetensors"}) {
+    SafetensorsFile golden(golden_path(name));
+    TransformerSpec spec;
+    spec.family = "gpt2";
+    spec.vocab = 61;
+    spec.context = 19;
+    spec.width = 18;
+    spec.layers = 2;
+    spec.heads = 3;
+    spec.hidden = 72;
+    spec.activation = std::string(name).find("erf") != std::string::npos ? Activation::kGeluErf : Activation::kGeluTanh;
+    Transformer model(spec, DType::kF32);
+    for (Parameter& p : model.parameters()) set_values(p.value, in_our_order(p, golden.at("param:" + p.name)));
+
+    const TemporaryFolder folder;
+    save_pretrained(folder.path, model);
+    SafetensorsFile saved(folder.path / "model.safetensors");
+    std::size_t tensors = 0;
+    for (const std::string& key : golden.names()) {
+      if (!key.starts_with("param:")) continue;
+      ++tensors;
+      INFO(key);
+      CHECK(saved.at(key.substr(6)).shape() == golden.at(key).shape());
+      CHECK(values(saved.at(key.substr(6))) == values(golden.at(key)));
+    }
+    CHECK(saved.names().size() == tensors);
+
+    const auto loaded = load_pretrained(folder.path);
+    Memory m(DType::kF32);
+    Stream s;
+    const View tokens = golden.at("tokens");
+    const auto logits_of = [&](Transformer& t) {
+      t.plan(3, 17, false, nullptr);
+      t.forward(s, tokens);
+      const Tensor out = m.zeros({51, 61});
+      t.logits(s, out, 0);
+      return values(out);
+    };
+    CHECK(logits_of(*loaded) == logits_of(model));
+  }
+}
+
+TEST_CASE("a checkpoint with a tensor missing, of another shape, or unknown is refused by name") {
+  const TemporaryFolder folder;
+  Transformer model(tiny_spec(), DType::kF32);
+  save_pretrained(folder.path, model);
+  SafetensorsFile saved(folder.path / "model.safetensors");
+  const auto refuse = [&](const std::string& drop, const std::vector<NamedView>& add) {
+    const TemporaryFolder broken;
+    std::filesystem::copy_file(folder.path / "config.json", broken.path / "config.json");
+    std::vector<NamedView> tensors = add;
+    for (const std::string& name : saved.names()) {
+      if (name != drop) tensors.push_back({name, saved.at(name)});
+    }
+    write_safetensors(broken.path / "model.safetensors", tensors);
+    try {
+      load_pretrained(broken.path);
+    } catch (const Error& e) {
+      CHECK(e.exit_code() == 2);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  Memory m(DType::kF32);
+  CHECK(refuse("transformer.ln_f.bias", {}).find("no tensor transformer.ln_f.bias, expected one of shape (6)") != std::string::npos);
+  CHECK(refuse("transformer.ln_f.bias", {{"transformer.ln_f.bias", m.zeros({7})}}).find("has shape (7), expected (6)") != std::string::npos);
+  CHECK(refuse("", {{"transformer.h.0.extra", m.zeros({7})}}).find("transformer.h.0.extra belongs to no part") != std::string::npos);
+  CHECK(refuse("", {{"transformer.h.0.attn.bias", m.zeros({7})}}) == "accepted");
+}
