@@ -44,6 +44,7 @@ void Moments::clear() {
   n = zero_rows = n_centred = unit_rows = 0;
   sum_norm = sum_squares = largest = 0;
   finite = true;
+  rounding = 1e-9;
   for (auto* v : {&sum, &unit_sum, &mean, &scatter.data}) std::fill(v->begin(), v->end(), 0.0);
 }
 
@@ -64,6 +65,7 @@ void Moments::add(const Moments& other) {
   sum_squares += other.sum_squares;
   largest = std::max(largest, other.largest);
   finite = finite && other.finite;
+  rounding = std::max(rounding, other.rounding);
   add_to(sum, other.sum);
   add_to(unit_sum, other.unit_sum);
 }

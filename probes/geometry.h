@@ -22,6 +22,7 @@ struct Moments {
   double sum_squares = 0;          // sum ||x||^2
   double largest = 0;              // largest |x_ij|
   bool finite = true;              // no NaN and no infinity was among them
+  double rounding = 1e-9;          // eigenvalues of scatter below this part of the largest count as zero
   std::vector<double> sum;         // sum x [d]
   std::vector<double> unit_sum;    // sum x/||x|| [d]
   std::vector<double> mean;        // of the n_centred [d]

@@ -175,7 +175,7 @@ bool ProbeSet::needs_updates() const {
 }
 
 bool ProbeSet::may_need_updates() const {
-  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.probe->needs_updates(); });
+  return on_ && std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.on && m.probe->needs_updates(); });
 }
 
 void ProbeSet::on_update(Stream& s, const AppliedUpdate& update) {

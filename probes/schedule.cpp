@@ -31,7 +31,7 @@ Schedule Schedule::parse(const std::vector<std::string>& rules, std::int64_t log
     } else if ((read_number(after("every "), number) || read_number(text, number)) && number > 0) {
       schedule.rules_.push_back({Rule::Kind::kEvery, number});
     } else {
-      throw input_error("schedule: \"{}\" is not \"log\", \"pythia\", \"never\", \"every K\" or \"step S\"", text);
+      throw input_error("schedule: \"{}\", expected \"log\", \"pythia\", \"never\", \"every K\" or \"step S\"", text);
     }
   }
   return schedule;

@@ -17,14 +17,14 @@ std::int64_t carried(std::int64_t rank, std::int64_t d) { return std::min(d, 3 *
 constexpr double kBasisTolerance = 1e-4;    // sine of the angle to the true subspace
 constexpr double kCeilingTolerance = 1e-3;  // its square is the relative error of the share
 
-// Eigenvalues above 1e-9 of the largest, of at most N - 1.
-std::int64_t non_zero(const std::vector<double>& values, std::int64_t n) {
-  std::int64_t count = 0;
-  while (count < static_cast<std::int64_t>(values.size()) && count < n - 1 &&
-         values[static_cast<std::size_t>(count)] > 1e-9 * values[0]) {
-    ++count;
-  }
-  return count;
+// Products in float leave about 1e-7 of the largest eigenvalue where an exact one is zero.
+double rounding_of(DType dtype) { return dtype == DType::kF32 ? 1e-6 : 1e-9; }
+
+// How many eigenvalues are not zero: N centred positions have at most N - 1.
+std::int64_t non_zero(const std::vector<double>& values, const Moments& m) {
+  const auto is_zero = [&](double value) { return value <= m.rounding * values[0]; };
+  const auto count = std::find_if(values.begin(), values.end(), is_zero) - values.begin();
+  return std::min<std::int64_t>(count, m.n_centred - 1);
 }
 
 }  // namespace
@@ -59,6 +59,7 @@ void TapStatistics::add(Stream& s, Moments& total, View x, bool skip_zero_rows) 
   m.sum_norm = scalar[kSumNorm];
   m.sum_squares = scalar[kSumSquares];
   m.finite = std::isfinite(scalar[kLargest]);
+  m.rounding = rounding_of(x.dtype());
   m.largest = m.finite ? scalar[kLargest] : 0;
   std::copy_n(sum_.data<double>(), d, m.sum.begin());
   std::copy_n(unit_sum_.data<double>(), d, m.unit_sum.begin());
@@ -94,7 +95,7 @@ void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) return;
   const Eigenpairs pairs = top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
   activation_start_ = pairs.vectors;
-  const std::int64_t there = non_zero(pairs.values, activation_.n_centred), r = std::min(wanted, there);
+  const std::int64_t there = non_zero(pairs.values, activation_), r = std::min(wanted, there);
   Basis current{"current", columns(pairs.vectors, 0, r), columns(pairs.vectors, r, std::clamp<std::int64_t>(there - r, 0, r)), step};
   if (bases_.empty()) {
     Basis init = current;

@@ -248,6 +248,24 @@ TEST_CASE("backward twice doubles parameter gradients and leaves activation grad
   }
 }
 
+TEST_CASE("in double every op has the same bits on one, two and three threads") {
+  std::vector<std::vector<double>> first;
+  for (const int threads : {1, 2, 3}) {
+    Stream s(Device::kCpu, threads);
+    std::vector<std::vector<double>> results;
+    for (const NamedOp& named : large_ops()) {
+      Memory m(DType::kF64);
+      Op op = named.make(m);
+      op.forward(s);
+      op.backward(s);
+      for (const Tensor& y : op.outputs) results.push_back(values(y));
+      for (const Input& input : op.inputs) results.push_back(values(input.gradient));
+    }
+    if (first.empty()) first = results;
+    CHECK(results == first);
+  }
+}
+
 TEST_CASE("an op refuses shapes that do not fit, naming the op, the tensor and what it expected") {
   Stream s;
   Memory m;

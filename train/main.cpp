@@ -69,6 +69,13 @@ void add_corpus(CLI::App& app) {
   tokenize->callback([apply] { corpus_tokenize(*apply); });
 }
 
+void add_config(CLI::App& app) {
+  auto* command = app.add_subcommand("config", "What a configuration can hold");
+  auto key = std::make_shared<std::string>();
+  command->add_option("--explain", *key, "A key such as train.steps, or a table such as train; without it all of them");
+  command->callback([key] { explain_config(*key); });
+}
+
 void add_info(CLI::App& app) {
   auto* command = app.add_subcommand("info", "This program and machine; with a path, the run or checkpoint there");
   auto path = std::make_shared<std::string>();
@@ -89,6 +96,7 @@ int main(int argc, char** argv) {
   add_train(app);
   add_generate(app);
   add_corpus(app);
+  add_config(app);
   add_info(app);
   try {
     app.parse(argc, argv);

@@ -8,6 +8,23 @@
 
 namespace nascent {
 
+namespace {
+
+ConfigWriter describe(Config& config, ProbeSet& probes) {
+  ConfigWriter writer;
+  config.settings(writer);
+  probes.settings(writer);
+  return writer;
+}
+
+}  // namespace
+
+void explain_config(const std::string& key) {
+  Config config;
+  ProbeSet probes;
+  fmt::print("{}\n", describe(config, probes).explain(key));
+}
+
 void train(const TrainOptions& options) {
   Config config;
   ProbeSet probes;
@@ -15,12 +32,9 @@ void train(const TrainOptions& options) {
   config.settings(reader);
   probes.settings(reader);
   reader.refuse_unknown();
+  config.check();
 
-  ConfigWriter writer;
-  config.settings(writer);
-  probes.settings(writer);
-
-  Trainer trainer(config, probes, writer.text(), options.overwrite);
+  Trainer trainer(config, probes, describe(config, probes).text(), options.overwrite);
   trainer.run();
   print_summary(trainer.metrics());
   fmt::print("The run is in {}: config.toml, metrics.db, checkpoints/\n", trainer.folder().path().string());

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "data/ngram.h"
+#include "kernels/build.h"
 #include "kernels/error.h"
 #include "kernels/reduce.h"
 #include "model/hugging_face.h"
@@ -105,20 +106,21 @@ struct Trainer::Data {
 };
 
 Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite)
-    : config_((config.check(), std::move(config))),
+    : config_(std::move(config)),
       probes_(probes),
       stream_(Device::kCpu, static_cast<int>(config_.threads)),
       data_(std::make_unique<Data>(config_)),
       model_(data_->spec(config_), config_.dtype()),
-      optimizer_(model_.parameters(), (probes.plan(model_.taps(), config_.data.sequence), probes.may_need_updates())),
+      optimizer_(model_.parameters(), probes.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
       checkpoint_schedule_(Schedule::parse(config_.checkpoints.at)),
       eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at) : Schedule()),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
+  probes_.plan(model_.taps(), config_.data.sequence);
   model_.plan(config_.micro_batch(), config_.data.sequence, true, &probes_);
   model_.parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
-  metrics_.begin_run(config_.name, version(), config_text);
+  metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()), config_text);
 }
 
 Trainer::~Trainer() = default;
