@@ -1,9 +1,11 @@
 // The command line. Each subcommand is one function of one file; here are only its words.
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 
 #include "kernels/error.h"
 #include "train/corpus.h"
@@ -83,6 +85,26 @@ void add_info(CLI::App& app) {
   command->callback([path] { print_info(*path); });
 }
 
+// One line, as for every other error: the command that was being read, what is wrong, where to look.
+int refuse(const CLI::App& app, const CLI::ParseError& error) {
+  std::string name = "nascent";
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* c : at->get_subcommands([](const CLI::App*) { return true; })) commands.push_back(c->get_name());
+  const std::vector<std::string> rest = at->remaining();
+  if (commands.empty()) {
+    fmt::print(stderr, "{}: {}; see {} --help\n", name, error.what(), name);
+  } else {
+    const std::string what = rest.empty() ? "a command is missing" : fmt::format("unknown command {}", rest.front());
+    fmt::print(stderr, "{}: {}, expected one of: {}; see {} --help\n", name, what, fmt::join(commands, ", "), name);
+  }
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -101,7 +123,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return e.get_exit_code() == 0 ? app.exit(e) : refuse(app, e);  // --help and --version come here too
   } catch (const Error& e) {
     std::fprintf(stderr, "nascent: %s\n", e.what());
     return e.exit_code();
