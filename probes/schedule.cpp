@@ -15,7 +15,7 @@ bool read_number(const std::string& text, std::int64_t& number) {
 
 }  // namespace
 
-Schedule Schedule::parse(const std::vector<std::string>& rules, std::int64_t log_until) {
+Schedule Schedule::parse(const std::vector<std::string>& rules, const std::string& key, std::int64_t log_until) {
   Schedule schedule;
   for (const std::string& text : rules) {
     const auto after = [&](const char* word) {
@@ -31,7 +31,7 @@ Schedule Schedule::parse(const std::vector<std::string>& rules, std::int64_t log
     } else if ((read_number(after("every "), number) || read_number(text, number)) && number > 0) {
       schedule.rules_.push_back({Rule::Kind::kEvery, number});
     } else {
-      throw input_error("schedule: \"{}\", expected \"log\", \"pythia\", \"never\", \"every K\" or \"step S\"", text);
+      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"", key, text);
     }
   }
   return schedule;

@@ -1,7 +1,9 @@
 #include "train/config_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fmt/ranges.h>
 #include <fstream>
 #include <iterator>
@@ -165,8 +167,9 @@ struct ConfigReader::Parsed {
 void ConfigReader::Parsed::read(const std::filesystem::path& path) {
   file = path.string();
   std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path)) {
-    throw input_error("{}: cannot read this configuration", file);
+  const bool is_folder = stream && std::filesystem::is_directory(path);
+  if (!stream || is_folder) {
+    throw input_error("{}: cannot read this configuration: {}", file, std::strerror(is_folder ? EISDIR : errno));
   }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   try {
