@@ -110,6 +110,9 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   spec.activation = model.activation == "gelu_erf" ? Activation::kGeluErf : Activation::kGeluTanh;
   family.complete(spec);
   spec.check();
+  if (data.sequence > spec.context) {
+    throw input_error("data.sequence = {} is longer than the model's context of {}", data.sequence, spec.context);
+  }
   if (spec.vocab < tokenizer_vocab) throw input_error("model.vocab = {} is less than the tokenizer's {}", spec.vocab, tokenizer_vocab);
   return spec;
 }

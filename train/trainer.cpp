@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "data/file.h"
 #include "data/ngram.h"
 #include "kernels/build.h"
 #include "kernels/error.h"
@@ -27,7 +28,7 @@ StepProgress Trainer::step() {
   batches_.load(step_);
   const bool probing = probes_.begin_step(step_);
   const double loss = forward_backward(probing);
-  if (probing) probes_.finish(stream_, model_.parameters());
+  if (probing) probes_.finish(stream_, model_->parameters());
 
   const double gradient_norm = optimizer_.gradient_norm(stream_);
   refuse_not_finite(loss, gradient_norm);
@@ -44,16 +45,16 @@ StepProgress Trainer::step() {
 
 double Trainer::forward_backward(bool probing) {
   const double scale = 1 / static_cast<double>(batches_.counted_targets());
-  model_.listen(probing);
-  model_.parameters().zero_gradients();
+  model_->listen(probing);
+  model_->parameters().zero_gradients();
   double total = 0;
   for (std::int64_t i = 0; i < batches_.micro_batches(); ++i) {
-    model_.forward(stream_, batches_.inputs(i));
+    model_->forward(stream_, batches_.inputs(i));
     double losses = 0;
-    sum(stream_, Tensor(&losses, DType::kF64, {1}), model_.backward(stream_, batches_.targets(i), scale));
+    sum(stream_, Tensor(&losses, DType::kF64, {1}), model_->backward(stream_, batches_.targets(i), scale));
     total += losses;
   }
-  model_.check_guards();
+  model_->check_guards();
   return total * scale;
 }
 
@@ -83,9 +84,18 @@ struct Trainer::Data {
         split(split_documents(file.documents(), config.data.heldout)),
         train_stream(file, split.train),
         heldout_stream(file, split.heldout),
-        train(train_stream, config.data.sequence) {
-    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
-    if (config.data.heldout > 0) heldout.emplace(heldout_stream, config.data.sequence);
+        train(windows(train_stream, "training", config)) {
+    if (!config.data.tokenizer.empty()) {
+      tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
+      tokenizer_model = read_file(config.data.tokenizer);
+    }
+    if (config.data.heldout > 0) heldout.emplace(windows(heldout_stream, "held-out", config));
+  }
+
+  static Windows windows(const TokenStream& stream, const char* side, const Config& config) {
+    if (stream.size() > static_cast<std::uint64_t>(config.data.sequence)) return Windows(stream, config.data.sequence);
+    throw input_error("data.sequence = {} with data.heldout = {}: the {} documents hold {} tokens, expected {} or more",
+                      config.data.sequence, config.data.heldout, side, stream.size(), config.data.sequence + 1);
   }
 
   TransformerSpec spec(const Config& config) const {
@@ -99,27 +109,34 @@ struct Trainer::Data {
 
   TokenFile file;
   std::optional<Tokenizer> tokenizer;
+  std::string tokenizer_model;  // its file
   Split split;
   TokenStream train_stream, heldout_stream;
   Windows train;
   std::optional<Windows> heldout;
 };
 
+// The model with its memory planned and its taps chosen: before the run folder is made, so that what cannot be leaves no trace.
+std::unique_ptr<Transformer> Trainer::planned_model(const Config& config, const Data& data, ProbeSet& probes) {
+  auto model = std::make_unique<Transformer>(data.spec(config), config.dtype());
+  probes.plan(model->taps(), config.data.sequence);
+  model->plan(config.micro_batch(), config.data.sequence, true, &probes);
+  return model;
+}
+
 Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite)
     : config_(std::move(config)),
       probes_(probes),
       stream_(Device::kCpu, static_cast<int>(config_.threads)),
       data_(std::make_unique<Data>(config_)),
-      model_(data_->spec(config_), config_.dtype()),
-      optimizer_(model_.parameters(), probes.may_need_updates()),
+      model_(planned_model(config_, *data_, probes)),
+      optimizer_(model_->parameters(), probes.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
-      checkpoint_schedule_(Schedule::parse(config_.checkpoints.at)),
-      eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at) : Schedule()),
+      checkpoint_schedule_(Schedule::parse(config_.checkpoints.at, "checkpoints.at")),
+      eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at, "eval.at") : Schedule()),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
-  probes_.plan(model_.taps(), config_.data.sequence);
-  model_.plan(config_.micro_batch(), config_.data.sequence, true, &probes_);
-  model_.parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
+  model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
   metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()), config_text);
 }
 
@@ -128,18 +145,18 @@ Trainer::~Trainer() = default;
 void Trainer::announce() const {
   const double mega = 1e-6;
   fmt::print("{}: {} of {:.2f}M parameters, {} layers of width {}, {} documents of {:.2f}M tokens to train on, {} held out\n", config_.name,
-             config_.model.family, static_cast<double>(model_.parameters().count()) * mega, model_.spec().layers, model_.spec().width,
+             config_.model.family, static_cast<double>(model_->parameters().count()) * mega, model_->spec().layers, model_->spec().width,
              data_->split.train.size(), static_cast<double>(data_->train_stream.size()) * mega, data_->split.heldout.size());
   fmt::print("{} steps of {} sequences of {} tokens; memory: {:.0f} MB parameters and gradients, {:.0f} MB optimizer, {:.0f} MB activations\n",
-             config_.train.steps, config_.train.batch, config_.data.sequence, static_cast<double>(model_.parameters().bytes()) * mega,
-             static_cast<double>(optimizer_.bytes()) * mega, static_cast<double>(model_.activation_bytes()) * mega);
+             config_.train.steps, config_.train.batch, config_.data.sequence, static_cast<double>(model_->parameters().bytes()) * mega,
+             static_cast<double>(optimizer_.bytes()) * mega, static_cast<double>(model_->activation_bytes()) * mega);
 }
 
 void Trainer::run() {
   announce();
   if (config_.eval.ngrams && data_->heldout) {
     const NgramBaselines baselines =
-        ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_.spec().vocab);
+        ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_->spec().vocab);
     Records records;
     for (std::size_t order = 0; order < baselines.nats.size(); ++order) {
       records.push_back({"eval", "", "ngram_loss", fmt::format("order={}", order + 1), baselines.nats[order], "",
@@ -156,15 +173,15 @@ void Trainer::run() {
 
 void Trainer::evaluate_heldout(std::int64_t sequences) {
   if (!data_->heldout) return;
-  const Evaluation e = evaluate(stream_, model_, *data_->heldout, sequences);
+  const Evaluation e = evaluate(stream_, *model_, *data_->heldout, sequences);
   const Record record{"eval", "", "loss", sequences == 0 ? "split=heldout_all" : "split=heldout", e.loss, "", e.targets, {}};
   metrics_.write(step_, {&record, 1});
 }
 
 void Trainer::save() {
   CheckpointWriter checkpoint(folder_, step_);
-  save_pretrained(checkpoint.path(), model_);
-
+  save_pretrained(checkpoint.path(), *model_);
+  if (data_->tokenizer) write_file(checkpoint.path() / "tokenizer.model", data_->tokenizer_model);
   checkpoint.commit();
   metrics_.event(step_, "saved", folder_.checkpoint(step_).filename().string());
 }

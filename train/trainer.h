@@ -32,7 +32,7 @@ class Trainer {
   // One optimizer update; record s is the gradient at the weights after s updates.
   StepProgress step();
 
-  const Transformer& model() const { return model_; }
+  const Transformer& model() const { return *model_; }
   std::int64_t steps_done() const { return step_; }
   const RunFolder& folder() const { return folder_; }
   MetricsDb& metrics() { return metrics_; }
@@ -40,6 +40,8 @@ class Trainer {
  private:
   struct Data;  // token file, split, windows
 
+  // Tells the probes the taps and gives the model its memory; whether a probe may want to see updates.
+  static std::unique_ptr<Transformer> planned_model(const Config& config, const Data& data, ProbeSet& probes);
   void announce() const;
   double forward_backward(bool probing);
   double clip_factor(double gradient_norm) const;
@@ -52,7 +54,7 @@ class Trainer {
   ProbeSet& probes_;
   Stream stream_;
   std::unique_ptr<Data> data_;
-  Transformer model_;
+  std::unique_ptr<Transformer> model_;
   Optimizer optimizer_;
   Batches batches_;
   Schedule checkpoint_schedule_, eval_schedule_;
