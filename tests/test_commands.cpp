@@ -1,0 +1,289 @@
+// The program from outside: what it refuses and how it says so, and a whole run on a text made here.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/wait.h>
+#include <vector>
+
+#include "kernels/philox.h"
+#include "tests/catch.h"
+#include "tests/temporary.h"
+
+namespace fs = std::filesystem;
+using nascent::Random;
+
+namespace {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr
+  bool says(const std::string& words) const { return output.find(words) != std::string::npos; }
+};
+
+// Runs `nascent ARGUMENTS` in a folder, through the shell.
+Outcome nascent_in(const fs::path& folder, const std::string& arguments) {
+  const std::string command =
+      fmt::format("cd '{}' && '{}' {} 2>&1", folder.string(), NASCENT_PROGRAM, arguments);
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    outcome.output.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+  REQUIRE(fs::file_size(path) == text.size());
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  REQUIRE(stream);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// 60 documents of four lines each, words drawn from a few.
+std::string small_text() {
+  const std::vector<std::string> words = {"the", "king", "went", "up",  "to",    "house", "and",  "said",
+                                          "in",  "days", "of",   "old", "light", "over",  "deep", "water"};
+  const Random random(7, "test", "text");
+  std::string text;
+  std::uint64_t drawn = 0;
+  for (int line = 0; line < 240; ++line) {
+    for (int word = 0; word < 9; ++word)
+      text += words[random.bits(drawn++) % words.size()] + (word == 8 ? "\n" : " ");
+    if (line % 4 == 3) text += "\n";
+  }
+  return text;
+}
+
+constexpr const char* kConfig = R"(name = "tiny"
+[model]
+width = 16
+layers = 1
+heads = 2
+[data]
+tokens = "tiny"
+tokenizer = "tiny.model"
+heldout = 0.1
+sequence = 16
+[train]
+steps = 3
+batch = 4
+)";
+
+// A folder with text, tokenizer, token file and tiny.toml.
+struct Workplace : TemporaryFolder {
+  Workplace() {
+    write(path / "tiny.txt", small_text());
+    write(path / "tiny.toml", kConfig);
+    const Outcome fitted = run("corpus train-tokenizer tiny.txt --vocab 300 --out tiny.model");
+    INFO(fitted.output);
+    REQUIRE(fitted.exit_code == 0);
+    const Outcome tokenized = run("corpus tokenize tiny.txt --tokenizer tiny.model --out tiny --append-eos");
+    INFO(tokenized.output);
+    REQUIRE(tokenized.exit_code == 0);
+    REQUIRE(tokenized.says("60 documents"));
+  }
+  Outcome run(const std::string& arguments) const { return nascent_in(path, arguments); }
+  fs::path weights(const std::string& run, int step) const {
+    return path / "runs" / run / "checkpoints" / fmt::format("step_{:08}", step) / "model.safetensors";
+  }
+};
+
+// Arguments after which the program stops, and the one line it says; "..." in it stands for any text.
+struct Refused {
+  std::string arguments, line;
+};
+
+bool fits(const std::string& output, const std::string& line) {
+  const std::size_t gap = line.find("...");
+  if (gap == std::string::npos) return output == line + "\n";
+  const std::string begin = line.substr(0, gap), end = line.substr(gap + 3) + "\n";
+  return output.size() >= begin.size() + end.size() && output.starts_with(begin) && output.ends_with(end) &&
+         output.find('\n') == output.size() - 1;
+}
+
+void check_refused(const TemporaryFolder& folder, const std::vector<Refused>& all) {
+  for (const Refused& r : all) {
+    const Outcome outcome = nascent_in(folder.path, r.arguments);
+    INFO("nascent " << r.arguments << "\nsays " << outcome.output << "not " << r.line);
+    CHECK(fits(outcome.output, r.line));
+    CHECK(outcome.exit_code == 2);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a command line that cannot be read is refused in one line that lists the commands") {
+  const TemporaryFolder folder;
+  check_refused(
+      folder,
+      {{"", "nascent: a command is missing, expected one of: train, ...; see nascent --help"},
+       {"frobnicate", "nascent: unknown command frobnicate, expected one of: train, ...; see nascent --help"},
+       {"corpus",
+        "nascent corpus: a command is missing, expected one of: train-tokenizer, ...; see nascent corpus "
+        "--help"},
+       {"corpus frob",
+        "nascent corpus: unknown command frob, expected one of: train-tokenizer, ...; see nascent corpus "
+        "--help"},
+       {"train", "nascent train: config is required; see nascent train --help"},
+       {"train tiny.toml --frob", "nascent train: ...--frob; see nascent train --help"},
+       {"generate tiny --tokens x", "nascent generate: --tokens: ...; see nascent generate --help"}});
+  CHECK(nascent_in(folder.path, "--help").exit_code == 0);
+  CHECK(nascent_in(folder.path, "corpus tokenize --help").exit_code == 0);
+}
+
+TEST_CASE("a bad configuration is refused in one line that names place and expectation, and leaves no run") {
+  const Workplace place;
+  write(place.path / "typo.toml", std::string(kConfig) + "setps = 5\n");
+  write(place.path / "type.toml", std::string(kConfig) + "micro_batch = \"two\"\n");
+  write(place.path / "broken.toml", "name = \n");
+  const std::string no_schedule =
+      "is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"";
+  const std::vector<Refused> files = {
+      {"typo.toml", "typo.toml:14: unknown key train.setps; did you mean train.steps?"},
+      {"type.toml", "train.micro_batch = \"two\" at type.toml:14: expected an integer from 0 to 16777216"},
+      {"broken.toml", "broken.toml:1:..."},
+      {"none.toml", "none.toml: cannot read this configuration: No such file or directory"},
+      {".", ".: cannot read this configuration: Is a directory"}};
+  for (const Refused& r : files) check_refused(place, {{"train " + r.arguments, "nascent: " + r.line}});
+
+  // After --set.
+  const std::vector<Refused> keys = {
+      {"train.setps=3", "--set train.setps=3: unknown key train.setps; did you mean train.steps?"},
+      {"train.steps=2.5", "train.steps = 2.5 given by --set: expected an integer from 1 to 1000000000"},
+      {"train.steps=0", "train.steps = 0 given by --set: expected an integer from 1 to 1000000000"},
+      {"train", "--set train: expected KEY=VALUE"},
+      {"name=a/b", "name = \"a/b\": expected a name without slashes; the run's folder is runs/NAME"},
+      {"data.tokens=none", "none.bin: cannot open the file: No such file or directory"},
+      {"data.tokens=", "data.tokens is missing, expected a text"},
+      {"data.tokenizer=none.model", "none.model: cannot open the file: No such file or directory"},
+      {"data.sequence=100000",
+       "data.sequence = 100000 with data.heldout = 0.1: the training documents hold ... tokens, expected "
+       "100001 or more"},
+      {"data.heldout=0.001",
+       "data.sequence = 16 with data.heldout = 0.001: the held-out documents hold ... tokens, expected 17 or "
+       "more"},
+      {"model.heads=3", "model.heads = 3 does not divide model.width = 16"},
+      {"model.layers=0", "model.layers = 0: expected 1 or more"},
+      {"model.context=8", "data.sequence = 16 is longer than the model's context of 8"},
+      {"model.vocab=100", "model.vocab = 100 is less than the tokenizer's 300"},
+      {"model.vocab=100 --set data.tokenizer=", "tiny.bin: byte ... is outside the vocabulary of 100"},
+      {"model.family=gpt3", "model.family = \"gpt3\" given by --set: expected one of \"...\""},
+      {"model.preset=gpt3",
+       "model.preset = \"gpt3\": family gpt2 has none of that name, expected one of: distilgpt2, ..."},
+      {"train.micro_batch=3", "train.micro_batch = 3 does not divide train.batch = 4"},
+      {"'probes.taps=[\"blocks.7.*\"]'",
+       "probes.taps: \"blocks.7.*\" fits no tap of this model; expected a name like embed or ..."},
+      {"'eval.at=[\"sometimes\"]'", "eval.at: \"sometimes\" " + no_schedule},
+      {"'probes.norms.at=[\"every 0\"]'", "probes.norms.at: \"every 0\" " + no_schedule}};
+  for (const Refused& r : keys)
+    check_refused(place, {{"train tiny.toml --set " + r.arguments, "nascent: " + r.line}});
+  CHECK_FALSE(fs::exists(place.path / "runs"));
+}
+
+TEST_CASE("corpus commands refuse what they cannot read, naming the file") {
+  const Workplace place;
+  write(place.path / "bytes.txt", "good\n\nbad \xff\n");
+  check_refused(place, {{"corpus tokenize none.txt --tokenizer tiny.model --out x",
+                         "nascent: none.txt: cannot open the file: No such file or directory"},
+                        {"corpus tokenize tiny.txt --tokenizer tiny.txt --out x",
+                         "nascent: tiny.txt: is not a SentencePiece model"}});
+  const Outcome not_text = place.run("corpus tokenize bytes.txt --tokenizer tiny.model --out x");
+  INFO(not_text.output);
+  CHECK(not_text.exit_code == 2);
+  CHECK(not_text.says("bytes.txt: byte 10"));
+  CHECK_FALSE(fs::exists(place.path / "x.bin"));
+  CHECK_FALSE(fs::exists(place.path / "x.idx"));
+}
+
+TEST_CASE("a tiny run leaves config.toml, metrics.db and checkpoints that generate and info read") {
+  const Workplace place;
+  const Outcome trained = place.run("train tiny.toml");
+  INFO(trained.output);
+  REQUIRE(trained.exit_code == 0);
+  CHECK(trained.says("training, step 2"));
+  CHECK(trained.says("held out, final model"));
+  CHECK(trained.says("blocks.0.resid_post"));
+  const fs::path run = place.path / "runs" / "tiny";
+  CHECK(fs::exists(run / "config.toml"));
+  CHECK(fs::exists(run / "metrics.db"));
+  CHECK_FALSE(fs::exists(run / "metrics.db-wal"));
+  for (const int step : {0, 1, 2, 3}) {
+    const fs::path checkpoint = place.weights("tiny", step).parent_path();
+    INFO(checkpoint);
+    CHECK(fs::exists(checkpoint / "config.json"));
+    CHECK(fs::exists(checkpoint / "model.safetensors"));
+    CHECK(read(checkpoint / "tokenizer.model") == read(place.path / "tiny.model"));
+  }
+  CHECK(read(place.weights("tiny", 0)) != read(place.weights("tiny", 3)));
+
+  const Outcome text = place.run("generate runs/tiny --prompt 'the king' --tokens 5 --seed 3");
+  CHECK(text.exit_code == 0);
+  CHECK(text.output.starts_with("the king"));
+  CHECK(place.run("generate runs/tiny --prompt 'the king' --tokens 5 --seed 3").output == text.output);
+  const Outcome info = place.run("info runs/tiny");
+  CHECK(info.exit_code == 0);
+  CHECK(info.says("runs/tiny: checkpoints of steps 0, 1, 2, 3"));
+  CHECK(place.run("info runs/tiny/checkpoints/step_00000003").says("family gpt2"));
+}
+
+TEST_CASE("an existing run is removed only with --overwrite, and not by a configuration that is refused") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml").exit_code == 0);
+  const std::string before = read(place.weights("tiny", 3));
+  check_refused(place, {{"train tiny.toml",
+                         "nascent: runs/tiny: this run exists; choose another name for the run, or "
+                         "--overwrite to remove the earlier one"},
+                        {"train tiny.toml --overwrite --set model.context=8",
+                         "nascent: data.sequence = 16 is longer than the model's context of 8"},
+                        {"train tiny.toml --overwrite --set data.tokens=none",
+                         "nascent: none.bin: cannot open the file: No such file or directory"}});
+  CHECK(read(place.weights("tiny", 3)) == before);
+  CHECK(place.run("train tiny.toml --overwrite --set train.steps=1").exit_code == 0);
+  CHECK_FALSE(fs::exists(place.weights("tiny", 3)));
+  CHECK(fs::exists(place.weights("tiny", 1)));
+}
+
+TEST_CASE(
+    "a run from another run's config.toml, in place or under another name, has the same weights to the bit") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml").exit_code == 0);
+  const std::string weights = read(place.weights("tiny", 3)),
+                    config = read(place.path / "runs/tiny/config.toml");
+  REQUIRE(place.run("train runs/tiny/config.toml --set name=again").exit_code == 0);
+  CHECK(read(place.weights("again", 3)) == weights);
+  REQUIRE(place.run("train runs/tiny/config.toml --overwrite").exit_code == 0);
+  CHECK(read(place.weights("tiny", 3)) == weights);
+  CHECK(read(place.path / "runs/tiny/config.toml") == config);
+
+  REQUIRE(place.run("train runs/tiny/config.toml --set name=unprobed --set probes.on=false").exit_code == 0);
+  CHECK(read(place.weights("unprobed", 3)) == weights);
+  REQUIRE(place.run("train runs/tiny/config.toml --set name=seeded --set seed.init=2").exit_code == 0);
+  CHECK(read(place.weights("seeded", 3)) != weights);
+}
+
+TEST_CASE("generate and info refuse a folder without a checkpoint or without a tokenizer") {
+  const Workplace place;
+  fs::create_directories(place.path / "runs/empty/checkpoints");
+  write(place.path / "runs/empty/config.toml", "");
+  REQUIRE(place.run("train tiny.toml --set data.tokenizer= --set model.vocab=300").exit_code == 0);
+  check_refused(
+      place,
+      {{"generate runs/empty", "nascent: runs/empty: the run has no checkpoint yet"},
+       {"generate none", "nascent: none: not a run's folder: expected config.toml and checkpoints in it"},
+       {"generate runs/tiny",
+        "nascent: runs/tiny/checkpoints/step_00000003: no tokenizer.model in this checkpoint"}});
+  const Outcome info = place.run("info none");
+  CHECK(info.exit_code == 2);
+  CHECK(info.says("nascent: none: neither a run (no metrics.db) nor a checkpoint (no config.json)\n"));
+}
