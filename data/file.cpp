@@ -41,14 +41,6 @@ struct Descriptor {
   }
 };
 
-// A rename is durable only once the folder that holds the name is.
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path().string();
-  const Descriptor descriptor{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (descriptor.value < 0) throw system_error(folder, "open the folder");
-  if (::fsync(descriptor.value) != 0) throw system_error(folder, "make the folder durable");
-}
-
 }  // namespace
 
 void MappedFile::Unmap::operator()(const std::byte* memory) const {
@@ -84,19 +76,26 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
-  buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() + bytes.size() < kBufferBytes) {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+    return;
+  }
+  flush();
+  write(bytes);  // not through the buffer: a copy of the largest tensor may not fit into memory
 }
 
 void AtomicFile::flush() {
-  std::string_view rest = buffer_;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+  write(buffer_);
+  buffer_.clear();
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw system_error(partial_, "write the file");
-    rest.remove_prefix(static_cast<std::size_t>(written));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
-  buffer_.clear();
 }
 
 void AtomicFile::commit() {
@@ -104,13 +103,20 @@ void AtomicFile::commit() {
   if (::fsync(descriptor_) != 0) throw system_error(partial_, "make the file durable");
   if (::rename(partial_.c_str(), path_.c_str()) != 0) throw system_error(path_, "rename the finished file");
   ::close(std::exchange(descriptor_, -1));
-  sync_folder_of(path_);
+  // The rename is durable only once the folder that holds the name is.
+  sync_to_disk(std::filesystem::absolute(path_).parent_path());
 }
 
 void write_file(const std::string& path, std::string_view content) {
   AtomicFile file(path);
   file.append(content);
   file.commit();
+}
+
+void sync_to_disk(const std::string& path) {
+  const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (descriptor.value < 0) throw system_error(path, "open it");
+  if (::fsync(descriptor.value) != 0) throw system_error(path, "make it durable");
 }
 
 }  // namespace nascent

@@ -1,6 +1,6 @@
-// Files as the data folder needs them: mapped for reading, and written so that no reader ever sees half a
-// file. Every error names the file and the system's reason. What a user can repair (no such file, no
-// permission) is an input error, what only the machine can (disk full, input/output error) a machine error.
+// Files, mapped for reading and written so that no reader ever sees half a file. Every error names the file
+// and the system's reason. What a user can repair (no such file, no permission) is an input error, what only
+// the machine can (disk full, input/output error) a machine error.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace nascent {
 
@@ -46,8 +47,8 @@ class AtomicFile {
 
   const std::string& path() const { return path_; }
 
-  void append(
-      std::span<const std::byte> bytes);  // throws when the disk is full; then the file can only be dropped
+  // Throws when the disk is full; then the file can only be dropped.
+  void append(std::span<const std::byte> bytes);
   void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
 
   // fsync, rename, fsync of the folder: after it returns the file survives a power cut.
@@ -55,14 +56,18 @@ class AtomicFile {
 
  private:
   void flush();
+  void write(std::span<const std::byte> bytes);
 
   std::string path_;
   std::string partial_;
-  std::string buffer_;  // what append() gathered and the system has not seen yet
+  std::vector<std::byte> buffer_;  // what append() gathered and the system has not seen yet
   int descriptor_ = -1;
 };
 
 // Replaces `path` by `content`, wholly or not at all.
 void write_file(const std::string& path, std::string_view content);
+
+// Waits until a file's content, or a folder's list of names, would survive a power cut.
+void sync_to_disk(const std::string& path);
 
 }  // namespace nascent

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
-#include "data/durable_file.h"
 #include "kernels/error.h"
 
 namespace nascent {
@@ -111,7 +105,7 @@ std::optional<std::vector<std::int64_t>> naturals(const json& object, const char
 
 // Parses with a bound on depth (a header of brackets would fill the memory) and without silently dropping
 // doubled names.
-json parse_header(const std::string& file, const char* begin, const char* end) {
+json parse_header(const std::string& file, std::string_view text) {
   std::size_t names = 0;
   const auto watch = [&](int depth, json::parse_event_t event, json&) {
     const bool opens =
@@ -123,7 +117,7 @@ json parse_header(const std::string& file, const char* begin, const char* end) {
     return true;
   };
   try {
-    json header = json::parse(begin, end, watch);
+    json header = json::parse(text, watch);
     if (!header.is_object()) throw input_error("{}: the header is not a JSON object of tensors", file);
     if (header.size() != names) throw input_error("{}: the header names a tensor twice", file);
     return header;
@@ -208,7 +202,7 @@ void require_contiguous(const std::string& file, std::vector<Field> fields, std:
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::vector<NamedView> tensors,
+void write_safetensors(const std::string& path, std::vector<NamedView> tensors,
                        std::map<std::string, std::string> metadata) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedView& a, const NamedView& b) {
     const auto size_a = size_of(a.view.dtype()), size_b = size_of(b.view.dtype());
@@ -219,78 +213,52 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedView>
   try {
     header = header_of(tensors, metadata);
   } catch (const std::exception& e) {
-    throw machine_error("{}: cannot write: {}", path.string(), e.what());
+    throw machine_error("{}: cannot write: {}", path, e.what());
   }
   const std::uint64_t length = header.size();
 
-  DurableFile file(path);
-  file.write(&length, kLengthBytes);
-  file.write(header.data(), header.size());
-  for (const NamedView& tensor : tensors) file.write(tensor.view.address(), tensor.view.bytes());
+  AtomicFile file(path);
+  file.append(std::as_bytes(std::span(&length, 1)));
+  file.append(header);
+  for (const auto& [name, view] : tensors) {
+    file.append({static_cast<const std::byte*>(view.address()), view.bytes()});
+  }
   file.commit();
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)) {
-  map_file();
-  try {
-    read_header();
-  } catch (...) {
-    ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size()); }
-
-void SafetensorsFile::map_file() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw input_error("{}: cannot open: {}", path_.string(), std::strerror(errno));
-  struct stat status {};
-  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
-  const auto bytes = static_cast<std::size_t>(status.st_size);
-  void* memory = regular && bytes > 0 ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
-  const int reason = errno;
-  ::close(file);
-  if (!regular) throw input_error("{}: not a file", path_.string());
-  if (!memory) throw input_error("{}: empty, expected a safetensors file", path_.string());
-  if (memory == MAP_FAILED) throw machine_error("{}: cannot map: {}", path_.string(), std::strerror(reason));
-  mapped_ = {static_cast<const std::byte*>(memory), bytes};
-}
-
-void SafetensorsFile::read_header() {
-  const std::string file = path_.string();
-  if (mapped_.size() < kLengthBytes) {
-    throw input_error("{}: {} bytes, expected at least {}", file, mapped_.size(), kLengthBytes);
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+  if (file_.size() == 0) throw input_error("{}: empty, expected a safetensors file", path);
+  if (file_.size() < kLengthBytes) {
+    throw input_error("{}: {} bytes, expected at least {}", path, file_.size(), kLengthBytes);
   }
   std::uint64_t length = 0;
-  std::memcpy(&length, mapped_.data(), kLengthBytes);
+  std::memcpy(&length, file_.bytes().data(), kLengthBytes);
   if (length > kMaxHeader) {
-    throw input_error("{}: the header claims {} bytes, at most {}", file, length, kMaxHeader);
+    throw input_error("{}: the header claims {} bytes, at most {}", path, length, kMaxHeader);
   }
-  if (length > mapped_.size() - kLengthBytes) {
-    throw input_error("{}: the header claims {} bytes, the file has {} (cut short?)", file, length,
-                      mapped_.size() - kLengthBytes);
+  if (length > file_.size() - kLengthBytes) {
+    throw input_error("{}: the header claims {} bytes, the file has {} (cut short?)", path, length,
+                      file_.size() - kLengthBytes);
   }
-  const std::span<const std::byte> data = mapped_.subspan(kLengthBytes + length);
-  const auto* text = reinterpret_cast<const char*>(mapped_.data() + kLengthBytes);
-  const json header = parse_header(file, text, text + length);
+  const std::span<const std::byte> data = file_.bytes().subspan(kLengthBytes + length);
+  const json header = parse_header(path, file_.text().substr(kLengthBytes, length));
 
   std::vector<Field> fields;
   for (const auto& [name, value] : header.items()) {
     if (name == kMetadata) {
-      metadata_ = read_metadata(file, value);
+      metadata_ = read_metadata(path, value);
       continue;
     }
-    const Field field = fields.emplace_back(read_field(file, name, value, data.size()));
+    const Field field = fields.emplace_back(read_field(path, name, value, data.size()));
     names_.push_back(name);
     entries_[name] = {field.dtype, field.shape, data.subspan(field.begin, field.end - field.begin)};
   }
-  require_contiguous(file, std::move(fields), data.size());
+  require_contiguous(path, std::move(fields), data.size());
 }
 
 const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) throw input_error("{}: holds no tensor {}", path_.string(), name);
+  if (found == entries_.end()) throw input_error("{}: holds no tensor {}", file_.path(), name);
   return found->second;
 }
 
@@ -298,7 +266,7 @@ View SafetensorsFile::at(const std::string& name) {
   const Entry& found = entry(name);
   const std::optional<DType> dtype = dtype_named(found.dtype);
   if (!dtype) {
-    throw input_error("{}: {}: dtype is {}, expected F32, F64 or I32", path_.string(), name, found.dtype);
+    throw input_error("{}: {}: dtype is {}, expected F32, F64 or I32", file_.path(), name, found.dtype);
   }
   const std::byte* data = found.bytes.data();
   if (reinterpret_cast<std::uintptr_t>(data) % size_of(*dtype) != 0) {

@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "data/file.h"
 #include "kernels/view.h"
 
 namespace nascent {
@@ -21,11 +21,11 @@ struct NamedView {
   View view;  // on the CPU
 };
 
-// Writes the file whole or not at all (see DurableFile). Metadata "format" is "pt" unless given: transformers
+// Writes the file whole or not at all (see AtomicFile). Metadata "format" is "pt" unless given: transformers
 // asks for it. Elements lie sorted by size of element, then by name, so each tensor is aligned for its type
 // wherever the file is mapped. Throws (machine) on a full disk, a name given twice or a tensor on a device;
 // (input) on a path that cannot be written.
-void write_safetensors(const std::filesystem::path& path, std::vector<NamedView> tensors,
+void write_safetensors(const std::string& path, std::vector<NamedView> tensors,
                        std::map<std::string, std::string> metadata = {});
 
 // A file mapped into memory; its views live as long as it does. The header may come from anyone: whatever
@@ -33,10 +33,7 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedView>
 // what was expected.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(std::filesystem::path path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+  explicit SafetensorsFile(const std::string& path);
 
   struct Entry {
     std::string dtype;  // as the file names it: "F32", "BF16", "I64", ...
@@ -56,11 +53,7 @@ class SafetensorsFile {
   View at(const std::string& name);
 
  private:
-  void map_file();
-  void read_header();
-
-  std::filesystem::path path_;
-  std::span<const std::byte> mapped_;  // the whole file
+  MappedFile file_;
   std::vector<std::string> names_;
   std::map<std::string, std::string> metadata_;
   std::map<std::string, Entry> entries_;

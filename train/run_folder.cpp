@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/durable_file.h"
+#include "data/file.h"
 #include "kernels/error.h"
 
 namespace nascent {
@@ -60,9 +60,7 @@ RunFolder RunFolder::create(const fs::path& path, const std::string& config, boo
     if (error) throw input_error("{}: cannot remove the earlier run: {}", path.string(), error.message());
   }
   make_folders(run.checkpoints());
-  DurableFile file(run.config());
-  file.write(config.data(), config.size());
-  file.commit();
+  write_file(run.config(), config);
   return run;
 }
 
