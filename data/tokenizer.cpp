@@ -14,6 +14,7 @@ namespace nascent {
 
 struct Tokenizer::Model {
   std::string path;
+  std::string serialized;
   sentencepiece::SentencePieceProcessor processor;
 };
 
@@ -23,10 +24,10 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::load(const std::string& path) {
-  const MappedFile file(path);
   auto model = std::make_unique<Model>();
   model->path = path;
-  const auto status = model->processor.LoadFromSerializedProto(file.text());
+  model->serialized = read_file(path);
+  const auto status = model->processor.LoadFromSerializedProto(model->serialized);
   if (!status.ok() || model->processor.GetPieceSize() == 0)
     throw input_error("{}: is not a SentencePiece model", path);
   return Tokenizer(std::move(model));
@@ -36,6 +37,7 @@ std::int32_t Tokenizer::vocab_size() const { return model_->processor.GetPieceSi
 std::int32_t Tokenizer::bos_id() const { return model_->processor.bos_id(); }
 std::int32_t Tokenizer::eos_id() const { return model_->processor.eos_id(); }
 std::int32_t Tokenizer::unk_id() const { return model_->processor.unk_id(); }
+const std::string& Tokenizer::serialized() const { return model_->serialized; }
 
 void Tokenizer::require_id(std::int32_t id) const {
   if (id < 0 || id >= vocab_size())

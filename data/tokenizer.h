@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,8 +25,8 @@ class Tokenizer {
   std::int32_t bos_id() const;
   std::int32_t eos_id() const;
   std::int32_t unk_id() const;
-  std::string piece(
-      std::int32_t id) const;  // as stored: "▁the", "<0x0A>"; throws on an id beyond the vocabulary
+  // As stored: "▁the", "<0x0A>"; throws on an id beyond the vocabulary.
+  std::string piece(std::int32_t id) const;
 
   // `text` is UTF-8 (bytes that are not become U+FFFD). Ids lie in [0, vocab_size()).
   std::vector<std::int32_t> encode(std::string_view text) const;
@@ -34,10 +35,22 @@ class Tokenizer {
   // id beyond the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 
+  // Writes into a checkpoint's folder what transformers' AutoTokenizer (tried: 5.24) loads to the same ids:
+  //   tokenizer.model        the SentencePiece model, byte for byte
+  //   tokenizer_config.json  class, special tokens, and `context` (tokens) as model_max_length
+  //   tokenizer.json         for a unigram model, with or without dummy prefix, that neither normalizes
+  //                          Unicode nor removes spaces: those of train_tokenizer, unless they are BPE
+  // Where there is a tokenizer.json Python needs nothing but transformers. Elsewhere (BPE, Llama, T5)
+  // transformers runs tokenizer.model itself, which takes the Python package sentencepiece; decoding then
+  // strips blanks at both ends. Unlike here, text that spells a special token ("</s>"), with tokenizer.json
+  // also a byte ("<0x0A>"), becomes that token. Throws when the disk is full or the folder cannot be written.
+  void save_pretrained(const std::filesystem::path& folder, std::int64_t context) const;
+
  private:
   struct Model;
   explicit Tokenizer(std::unique_ptr<Model> model);
   void require_id(std::int32_t id) const;
+  const std::string& serialized() const;  // the model's file
 
   std::unique_ptr<Model> model_;
 };

@@ -1,6 +1,8 @@
 // Tokenizers: text survives, training repeats, errors say what is possible.
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sentencepiece_processor.h>
 
 #include "data/file.h"
 #include "data/token_file.h"
@@ -35,6 +37,33 @@ Tokenizer trained(const TemporaryFolder& folder, const TokenizerSettings& settin
   train_tokenizer(folder.file("t.model"), documents, settings);
   return Tokenizer::load(folder.file("t.model"));
 }
+
+// What a checkpoint holds of the tokenizer in this model file.
+struct Exported {
+  explicit Exported(const std::string& model) {
+    const TemporaryFolder folder;
+    Tokenizer::load(model).save_pretrained(folder.path, 256);
+    copy = read_file(folder.file("tokenizer.model"));
+    config = Json::parse(read_file(folder.file("tokenizer_config.json")));
+    if (std::filesystem::exists(folder.file("tokenizer.json"))) {
+      json = Json::parse(read_file(folder.file("tokenizer.json")));
+    }
+  }
+  using Json = nlohmann::json;
+  std::string copy;
+  Json config, json;  // json is null where there is no tokenizer.json
+};
+
+// Turns on a setting of the normalizer's, which stand at the end of a trained model: a tag byte, then 0 or 1.
+void turn_on(const std::string& path, char tag) {
+  std::string model = read_file(path);
+  const std::size_t at = model.find(std::string{tag, '\0'}, model.rfind("identity"));
+  REQUIRE(at != std::string::npos);
+  model[at + 1] = 1;
+  write_file(path, model);
+}
+
+constexpr char kAddDummyPrefix = 3 << 3, kRemoveExtraWhitespaces = 4 << 3;
 
 }  // namespace
 
@@ -163,4 +192,68 @@ TEST_CASE("a text file becomes a token file that decodes to its documents") {
     CHECK((ids.back() == tokenizer.eos_id()) == append_eos);
     CHECK(tokenizer.decode(ids) == "bane\ntilo\n");
   }
+}
+
+TEST_CASE(
+    "tokenizer.json holds the model: every piece in order of id, with its score, and the special tokens") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.model");
+  trained(folder, {.vocab_size = 400});
+  sentencepiece::SentencePieceProcessor model;
+  REQUIRE(model.Load(path).ok());
+  const Exported exported(path);
+  CHECK(exported.copy == read_file(path));
+  CHECK(exported.config["tokenizer_class"] == "PreTrainedTokenizerFast");
+  CHECK(exported.config["bos_token"] == "<s>");
+  CHECK(exported.config["eos_token"] == "</s>");
+  CHECK(exported.config["unk_token"] == "<unk>");
+  CHECK(exported.config["model_max_length"] == 256);
+
+  const auto& unigram = exported.json["model"];
+  CHECK(unigram["type"] == "Unigram");
+  CHECK(unigram["unk_id"] == 0);
+  CHECK(unigram["byte_fallback"] == true);
+  REQUIRE(unigram["vocab"].size() == 400);
+  for (int id = 0; id < 400; ++id) {
+    CHECK(unigram["vocab"][id] == Exported::Json::array({model.IdToPiece(id), model.GetScore(id)}));
+  }
+  const auto& special = exported.json["added_tokens"];
+  REQUIRE(special.size() == 3);
+  for (int id = 0; id < 3; ++id) {
+    CHECK(special[id]["id"] == id);
+    CHECK(special[id]["content"] == model.IdToPiece(id));
+    CHECK(special[id]["special"] == true);
+  }
+}
+
+TEST_CASE("a dummy prefix is put on by tokenizer.json's normalizer and taken off by its decoder") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.model");
+  trained(folder, {.vocab_size = 400});
+  const Exported without(path);
+  CHECK(without.json["normalizer"]["type"] == "Replace");
+  CHECK(without.json["decoder"]["decoders"].back()["type"] == "Fuse");
+
+  turn_on(path, kAddDummyPrefix);
+  const Exported with(path);
+  CHECK(with.json["normalizer"]["normalizers"][0]["type"] == "Prepend");
+  CHECK(with.json["normalizer"]["normalizers"][1] == without.json["normalizer"]);
+  CHECK(with.json["decoder"]["decoders"].back()["type"] == "Strip");
+  CHECK(with.json["model"] == without.json["model"]);
+}
+
+TEST_CASE("a model that tokenizer.json cannot describe is left to SentencePiece") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.model");
+  const auto left_to_sentencepiece = [&] {
+    const Exported exported(path);
+    return exported.json.is_null() && exported.config["tokenizer_class"] == "SentencePieceBackend" &&
+           exported.copy == read_file(path);
+  };
+  trained(folder, {.vocab_size = 400, .algorithm = "bpe"});
+  CHECK(left_to_sentencepiece());
+  trained(folder, {.vocab_size = 400});
+  CHECK_FALSE(left_to_sentencepiece());
+  turn_on(path, kRemoveExtraWhitespaces);
+  CHECK(left_to_sentencepiece());
 }

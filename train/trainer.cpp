@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "data/file.h"
 #include "data/ngram.h"
 #include "kernels/build.h"
 #include "kernels/error.h"
@@ -85,10 +84,7 @@ struct Trainer::Data {
         train_stream(file, split.train),
         heldout_stream(file, split.heldout),
         train(windows(train_stream, "training", config)) {
-    if (!config.data.tokenizer.empty()) {
-      tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
-      tokenizer_model = read_file(config.data.tokenizer);
-    }
+    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
     if (config.data.heldout > 0) heldout.emplace(windows(heldout_stream, "held-out", config));
   }
 
@@ -109,7 +105,6 @@ struct Trainer::Data {
 
   TokenFile file;
   std::optional<Tokenizer> tokenizer;
-  std::string tokenizer_model;  // its file
   Split split;
   TokenStream train_stream, heldout_stream;
   Windows train;
@@ -181,7 +176,7 @@ void Trainer::evaluate_heldout(std::int64_t sequences) {
 void Trainer::save() {
   CheckpointWriter checkpoint(folder_, step_);
   save_pretrained(checkpoint.path(), *model_);
-  if (data_->tokenizer) write_file(checkpoint.path() / "tokenizer.model", data_->tokenizer_model);
+  if (data_->tokenizer) data_->tokenizer->save_pretrained(checkpoint.path(), model_->spec().context);
   checkpoint.commit();
   metrics_.event(step_, "saved", folder_.checkpoint(step_).filename().string());
 }
