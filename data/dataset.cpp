@@ -22,8 +22,7 @@ Split split_documents(std::uint64_t documents, double fraction) {
 TokenStream::TokenStream(const TokenFile& file, std::vector<std::uint64_t> documents)
     : file_(&file), documents_(std::move(documents)), begins_{0} {
   begins_.reserve(documents_.size() + 1);
-  for (const std::uint64_t document : documents_)
-    begins_.push_back(begins_.back() + file.document_tokens(document));
+  for (const std::uint64_t document : documents_) begins_.push_back(begins_.back() + file.document_tokens(document));
 }
 
 void TokenStream::read(std::uint64_t begin, std::span<std::int32_t> out) const {
@@ -52,8 +51,7 @@ Windows::Windows(const TokenStream& stream, std::int64_t T) : stream_(&stream) {
 
 void Windows::fill(std::uint64_t k, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const {
   if (inputs.size() != length_ || targets.size() != length_)
-    throw input_error("windows: inputs ({}) and targets ({}), expected ({})", inputs.size(), targets.size(),
-                      length_);
+    throw input_error("windows: inputs ({}) and targets ({}), expected ({})", inputs.size(), targets.size(), length_);
   if (k >= count_) throw input_error("windows: sample {} asked for, there are {}", k, count_);
   stream_->read(k * length_, inputs);
   std::copy(inputs.begin() + 1, inputs.end(), targets.begin());

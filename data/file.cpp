@@ -43,9 +43,7 @@ struct Descriptor {
 
 }  // namespace
 
-void MappedFile::Unmap::operator()(const std::byte* memory) const {
-  ::munmap(const_cast<std::byte*>(memory), size);
-}
+void MappedFile::Unmap::operator()(const std::byte* memory) const { ::munmap(const_cast<std::byte*>(memory), size); }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   // Not blocking: opening a named pipe must end in an error, not in a wait for its writer.

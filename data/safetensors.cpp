@@ -47,8 +47,7 @@ std::optional<DType> dtype_named(const std::string& name) {
 }
 
 // The header's text, padded with spaces so that the elements start at a multiple of 8.
-std::string header_of(const std::vector<NamedView>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+std::string header_of(const std::vector<NamedView>& tensors, const std::map<std::string, std::string>& metadata) {
   json header = {{kMetadata, metadata}};
   std::uint64_t offset = 0;
   for (const auto& [name, view] : tensors) {
@@ -58,9 +57,8 @@ std::string header_of(const std::vector<NamedView>& tensors,
     if (header.contains(name)) throw machine_error("tensor {} is given twice", name);
     json shape = json::array();
     for (int i = 0; i < view.shape().rank(); ++i) shape.push_back(view.shape()[i]);
-    header[name] = {{"dtype", file_name_of(view.dtype())},
-                    {"shape", shape},
-                    {"data_offsets", {offset, offset + view.bytes()}}};
+    header[name] = {
+        {"dtype", file_name_of(view.dtype())}, {"shape", shape}, {"data_offsets", {offset, offset + view.bytes()}}};
     offset += view.bytes();
   }
   std::string text = header.dump();
@@ -108,8 +106,7 @@ std::optional<std::vector<std::int64_t>> naturals(const json& object, const char
 json parse_header(const std::string& file, std::string_view text) {
   std::size_t names = 0;
   const auto watch = [&](int depth, json::parse_event_t event, json&) {
-    const bool opens =
-        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    const bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && depth > kMaxDepth) {
       throw input_error("{}: the header nests deeper than name, field, list", file);
     }
@@ -144,8 +141,7 @@ struct Field {
 };
 
 // Checks that the field agrees with itself and lies in the data, which has `data_bytes` bytes.
-Field read_field(const std::string& file, const std::string& name, const json& value,
-                 std::size_t data_bytes) {
+Field read_field(const std::string& file, const std::string& name, const json& value, std::size_t data_bytes) {
   if (!value.is_object()) throw input_error("{}: {}: expected dtype, shape and data_offsets", file, name);
   const auto dtype = value.find("dtype");
   if (dtype == value.end() || !dtype->is_string() || !kKnownTypes.count(*dtype)) {
@@ -155,8 +151,7 @@ Field read_field(const std::string& file, const std::string& name, const json& v
   const auto dims = naturals(value, "shape");
   if (!dims) throw input_error("{}: {}: shape is not a list of sizes", file, name);
   if (dims->size() > Shape::kMaxRank) {
-    throw input_error("{}: {}: shape has {} dimensions, at most {}", file, name, dims->size(),
-                      Shape::kMaxRank);
+    throw input_error("{}: {}: shape has {} dimensions, at most {}", file, name, dims->size(), Shape::kMaxRank);
   }
   const auto offsets = naturals(value, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
@@ -164,8 +159,7 @@ Field read_field(const std::string& file, const std::string& name, const json& v
   }
   const auto begin = static_cast<std::size_t>((*offsets)[0]), end = static_cast<std::size_t>((*offsets)[1]);
   if (end > data_bytes) {
-    throw input_error("{}: {}: ends at byte {} of the data, the file has {} (cut short?)", file, name, end,
-                      data_bytes);
+    throw input_error("{}: {}: ends at byte {} of the data, the file has {} (cut short?)", file, name, end, data_bytes);
   }
   const Shape shape = shape_from(*dims);
   std::uint64_t bytes = kKnownTypes.at(*dtype);
@@ -184,14 +178,12 @@ Field read_field(const std::string& file, const std::string& name, const json& v
 // Without holes and overlaps: each tensor begins where the one before it ends, and the last ends with the
 // data.
 void require_contiguous(const std::string& file, std::vector<Field> fields, std::size_t data_bytes) {
-  std::sort(fields.begin(), fields.end(), [](const Field& a, const Field& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(fields.begin(), fields.end(),
+            [](const Field& a, const Field& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   std::size_t end = 0;
   for (const Field& field : fields) {
     if (field.begin != end) {
-      throw input_error("{}: {}: begins at byte {} of the data, expected {}", file, field.name, field.begin,
-                        end);
+      throw input_error("{}: {}: begins at byte {} of the data, expected {}", file, field.name, field.begin, end);
     }
     end = field.end;
   }

@@ -73,8 +73,7 @@ TextFile::TextFile(const std::string& path, std::string_view separator) : file_(
   const std::string_view text = file_.text();
   const std::size_t invalid = find_invalid_utf8(text);
   if (invalid < text.size())
-    throw input_error("{}: byte {}: not UTF-8 (0x{:02X})", path, invalid,
-                      static_cast<std::uint8_t>(text[invalid]));
+    throw input_error("{}: byte {}: not UTF-8 (0x{:02X})", path, invalid, static_cast<std::uint8_t>(text[invalid]));
   if (separator == "blank-line")
     documents_ = cut_at_blank_lines(text);
   else if (separator == "line")

@@ -13,8 +13,7 @@
 namespace nascent {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "token files are mapped as they are, little-endian");
+static_assert(std::endian::native == std::endian::little, "token files are mapped as they are, little-endian");
 
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr std::uint64_t kVersion = 1;
@@ -53,19 +52,16 @@ TokenType token_type_for(std::int64_t vocab_size) {
 }
 
 TokenFileWriter::TokenFileWriter(std::string prefix, std::int64_t vocab_size)
-    : prefix_(std::move(prefix)),
-      vocab_size_(vocab_size),
-      type_(token_type_for(vocab_size)),
-      bin_(prefix_ + ".bin") {}
+    : prefix_(std::move(prefix)), vocab_size_(vocab_size), type_(token_type_for(vocab_size)), bin_(prefix_ + ".bin") {}
 
 void TokenFileWriter::add_document(std::span<const std::int32_t> ids) {
   if (ids.size() > std::numeric_limits<std::int32_t>::max())
-    throw input_error("{}: document {} has {} tokens, the format holds fewer than 2^31", bin_.path(),
-                      documents(), ids.size());
+    throw input_error("{}: document {} has {} tokens, the format holds fewer than 2^31", bin_.path(), documents(),
+                      ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= vocab_size_)
-      throw input_error("{}: token {} of document {} is {}, outside the vocabulary of {}", bin_.path(), i,
-                        documents(), ids[i], vocab_size_);
+      throw input_error("{}: token {} of document {} is {}, outside the vocabulary of {}", bin_.path(), i, documents(),
+                        ids[i], vocab_size_);
   if (type_ == TokenType::kI32) {
     bin_.append(std::as_bytes(ids));
   } else {
@@ -103,9 +99,7 @@ TokenFile::TokenFile(const std::string& prefix) : bin_(prefix + ".bin"), idx_(pr
   check_index();
 }
 
-std::int32_t TokenFile::length(std::uint64_t i) const {
-  return load<std::int32_t>(idx_, kHeaderBytes + 4 * i);
-}
+std::int32_t TokenFile::length(std::uint64_t i) const { return load<std::int32_t>(idx_, kHeaderBytes + 4 * i); }
 std::uint64_t TokenFile::pointer(std::uint64_t i) const {
   return load<std::uint64_t>(idx_, kHeaderBytes + 4 * sequences_ + 8 * i);
 }
@@ -120,8 +114,7 @@ void TokenFile::read_header() {
   if (!idx_.text().starts_with(kMagic))
     throw input_error("{}: does not begin with MMIDIDX, so it is no Megatron index", path);
   const auto version = load<std::uint64_t>(idx_, 9);
-  if (version != kVersion)
-    throw input_error("{}: byte 9: version is {}, expected {}", path, version, kVersion);
+  if (version != kVersion) throw input_error("{}: byte 9: version is {}, expected {}", path, version, kVersion);
   const auto code = load<std::uint8_t>(idx_, 17);
   type_ = TokenType{code};
   if (type_ != TokenType::kU16 && type_ != TokenType::kI32)
@@ -135,12 +128,11 @@ void TokenFile::read_header() {
     throw input_error("{}: byte 18: {} sequences do not fit into {} bytes", path, sequences_, idx_.size());
   if (borders < 1) throw input_error("{}: byte 26: there are no document borders, expected at least 1", path);
   if (borders > (room - 12 * sequences_) / 8)
-    throw input_error("{}: byte 26: {} document borders do not fit into {} bytes", path, borders,
-                      idx_.size());
+    throw input_error("{}: byte 26: {} document borders do not fit into {} bytes", path, borders, idx_.size());
   const std::uint64_t rest = room - 12 * sequences_ - 8 * borders;
   if (rest != 0 && rest != sequences_)
-    throw input_error("{}: has {} bytes, {} sequences and {} document borders need {}", path, idx_.size(),
-                      sequences_, borders, idx_.size() - rest);
+    throw input_error("{}: has {} bytes, {} sequences and {} document borders need {}", path, idx_.size(), sequences_,
+                      borders, idx_.size() - rest);
   documents_ = borders - 1;
   tokens_ = bin_.size() / size_of(type_);
 }
@@ -151,12 +143,12 @@ void TokenFile::check_index() const {
   for (std::uint64_t i = 0; i < sequences_; ++i) {
     if (length(i) < 0) throw input_error("{}: sequence {} has length {}", path, i, length(i));
     if (pointer(i) != end)
-      throw input_error("{}: sequence {} begins at byte {} of {}, expected {}: holes are not supported", path,
-                        i, pointer(i), bin_.path(), end);
+      throw input_error("{}: sequence {} begins at byte {} of {}, expected {}: holes are not supported", path, i,
+                        pointer(i), bin_.path(), end);
     const std::uint64_t bytes = static_cast<std::uint64_t>(length(i)) * size_of(type_);
     if (bytes > bin_.size() - end)
-      throw input_error("{}: sequence {} ends at byte {} of {}, which has {}", path, i, end + bytes,
-                        bin_.path(), bin_.size());
+      throw input_error("{}: sequence {} ends at byte {} of {}, which has {}", path, i, end + bytes, bin_.path(),
+                        bin_.size());
     end += bytes;
   }
   if (end != bin_.size())
@@ -169,8 +161,7 @@ void TokenFile::check_index() const {
       throw input_error("{}: document border {} is {}, expected {} to {}", path, i, border(i), least, most);
   }
   if (border(documents_) != sequences_)
-    throw input_error("{}: the documents end at sequence {}, the file has {}", path, border(documents_),
-                      sequences_);
+    throw input_error("{}: the documents end at sequence {}, the file has {}", path, border(documents_), sequences_);
 }
 
 std::uint64_t TokenFile::document_begin(std::uint64_t document) const {
@@ -187,8 +178,8 @@ std::uint64_t TokenFile::document_tokens(std::uint64_t document) const {
 void TokenFile::read(std::uint64_t document, std::uint64_t offset, std::span<std::int32_t> out) const {
   const std::uint64_t size = document_tokens(document);
   if (offset > size || out.size() > size - offset)
-    throw input_error("{}: {} tokens from token {} of document {} asked for, it has {}", bin_.path(),
-                      out.size(), offset, document, size);
+    throw input_error("{}: {} tokens from token {} of document {} asked for, it has {}", bin_.path(), out.size(),
+                      offset, document, size);
   const std::byte* from = bin_.bytes().data() + (document_begin(document) + offset) * size_of(type_);
   if (type_ == TokenType::kU16)
     copy_tokens<std::uint16_t>(from, out);
@@ -201,8 +192,8 @@ void TokenFile::check_vocabulary(std::int64_t vocab_size) const {
     const std::int64_t id = type_ == TokenType::kU16 ? std::int64_t{load<std::uint16_t>(bin_, 2 * i)}
                                                      : std::int64_t{load<std::int32_t>(bin_, 4 * i)};
     if (id < 0 || id >= vocab_size)
-      throw input_error("{}: byte {}: token id {} is outside the vocabulary of {}", bin_.path(),
-                        i * size_of(type_), id, vocab_size);
+      throw input_error("{}: byte {}: token id {} is outside the vocabulary of {}", bin_.path(), i * size_of(type_), id,
+                        vocab_size);
   }
 }
 

@@ -28,8 +28,7 @@ Tokenizer Tokenizer::load(const std::string& path) {
   model->path = path;
   model->serialized = read_file(path);
   const auto status = model->processor.LoadFromSerializedProto(model->serialized);
-  if (!status.ok() || model->processor.GetPieceSize() == 0)
-    throw input_error("{}: is not a SentencePiece model", path);
+  if (!status.ok() || model->processor.GetPieceSize() == 0) throw input_error("{}: is not a SentencePiece model", path);
   return Tokenizer(std::move(model));
 }
 
@@ -78,8 +77,7 @@ constexpr std::size_t kLongestLine = 4192;
 std::size_t line_length(std::string_view text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   if (end <= kLongestLine) return end;
-  if (const std::size_t space = text.substr(0, kLongestLine).rfind(' '); space > 0 && space != text.npos)
-    return space;
+  if (const std::size_t space = text.substr(0, kLongestLine).rfind(' '); space > 0 && space != text.npos) return space;
   std::size_t cut = kLongestLine;
   while (cut > 1 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return cut;
@@ -129,9 +127,8 @@ Error training_error(const std::string& message, const TokenizerSettings& settin
     return input_error("tokenizer: vocab_size {} is too large for this text, at most {} is possible",
                        settings.vocab_size, most);
   if (const long least = number_behind(message, " vs "); least > 0)
-    return input_error(
-        "tokenizer: vocab_size {} is too small, character_coverage {} of this text needs at least {}",
-        settings.vocab_size, settings.character_coverage, least);
+    return input_error("tokenizer: vocab_size {} is too small, character_coverage {} of this text needs at least {}",
+                       settings.vocab_size, settings.character_coverage, least);
   return input_error("tokenizer: training failed: {}", message);
 }
 

@@ -145,8 +145,8 @@ bool has_counterpart(const Piece& piece) {
 // SentencePiece ranks the pieces they make, so of two overlapping pairs for one piece ("a" "aa", "aa" "a")
 // the other may be merged first.
 bool has_counterpart(const ModelProto& model) {
-  return model.model_type == kUnigram && !model.treat_whitespace_as_suffix &&
-         model.precompiled_charsmap.empty() && !model.remove_extra_whitespaces && model.escape_whitespaces &&
+  return model.model_type == kUnigram && !model.treat_whitespace_as_suffix && model.precompiled_charsmap.empty() &&
+         !model.remove_extra_whitespaces && model.escape_whitespaces &&
          std::ranges::all_of(model.pieces, [](const Piece& piece) { return has_counterpart(piece); });
 }
 
@@ -196,8 +196,7 @@ Json tokenizer_json(const ModelProto& model, std::int32_t unk_id) {
           {"pre_tokenizer", nullptr},
           {"post_processor", nullptr},
           {"decoder", decoder(model)},
-          {"model",
-           {{"type", "Unigram"}, {"unk_id", unk_id}, {"vocab", vocab}, {"byte_fallback", byte_fallback}}}};
+          {"model", {{"type", "Unigram"}, {"unk_id", unk_id}, {"vocab", vocab}, {"byte_fallback", byte_fallback}}}};
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace nascent::cpu {
 namespace {
 
-constexpr std::int64_t kQueries = 64;  // of one block: its scores against 1,024 keys take 256 kB, about a core's own cache
+// Queries of one block: its scores against 1,024 keys take 256 kB, which fits a core's own cache.
+constexpr std::int64_t kQueries = 64;
 
 struct Sizes {
   std::int64_t b, t, c, heads, d;
@@ -33,9 +34,9 @@ struct Block {
 
   std::int64_t queries() const { return end - begin; }
   Matrix<T> scores(T* p) const { return {p, queries(), end, end}; }
-  Matrix<T> of_queries(T* p) const { return {p + begin * stride, queries(), d, stride}; }   // q, dq
-  Matrix<T> of_keys(T* p) const { return {p, end, d, stride}; }                             // k, v, dk, dv
-  Matrix<T> of_output(T* p) const { return {p + begin * width, queries(), d, width}; }      // y, dy
+  Matrix<T> of_queries(T* p) const { return {p + begin * stride, queries(), d, stride}; }  // q, dq
+  Matrix<T> of_keys(T* p) const { return {p, end, d, stride}; }                            // k, v, dk, dv
+  Matrix<T> of_output(T* p) const { return {p + begin * width, queries(), d, width}; }     // y, dy
 };
 
 // The products of every block, prepared before threads start.
@@ -48,7 +49,8 @@ class Products {
     for (std::int64_t i = 0; i < z.blocks(); ++i) {
       const Block<T> b = block(z, i);
       T* none = nullptr;
-      const auto prepare = [&](Name name, Matrix<const T> c, Matrix<const T> left, Matrix<const T> right, bool accumulate) {
+      const auto prepare = [&](Name name, Matrix<const T> c, Matrix<const T> left, Matrix<const T> right,
+                               bool accumulate) {
         const Gemm& gemm = s.gemm(gemm_shape<T>(c, left, right, accumulate));
         gemms_[name].push_back(&gemm);
         scratch_ = std::max(scratch_, gemm.scratch_bytes());
@@ -69,7 +71,11 @@ class Products {
     return {i * kQueries, std::min(z.t, (i + 1) * kQueries), 3 * z.c, z.c, z.d};
   }
   const Gemm& operator()(Name name, std::int64_t i) const { return *gemms_[name][static_cast<std::size_t>(i)]; }
-  std::int64_t scratch_elements() const { return static_cast<std::int64_t>((scratch_ + Slab::kAlignment) / Slab::kAlignment * Slab::kAlignment / sizeof(T)); }
+  // Of one thread, a multiple of the alignment.
+  std::int64_t scratch_elements() const {
+    constexpr std::size_t aligned = Slab::kAlignment;
+    return static_cast<std::int64_t>((scratch_ + aligned) / aligned * aligned / sizeof(T));
+  }
 
  private:
   std::vector<const Gemm*> gemms_[kNames];

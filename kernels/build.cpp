@@ -22,8 +22,8 @@ constexpr const char* kInstructionSet =
 
 std::string build_description() {
   const dnnl_version_t* dnnl = dnnl_version();
-  return fmt::format("compiler {} for {}, oneDNN {}.{}.{}, Eigen {}.{}.{}", __VERSION__, kInstructionSet, dnnl->major, dnnl->minor,
-                     dnnl->patch, EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
+  return fmt::format("compiler {} for {}, oneDNN {}.{}.{}, Eigen {}.{}.{}", __VERSION__, kInstructionSet, dnnl->major,
+                     dnnl->minor, dnnl->patch, EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
 }
 
 }  // namespace nascent

@@ -13,7 +13,8 @@ using ConstMap = Eigen::Map<const M, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 // Calls f with the operand as a row- or column-major map, whichever its unit stride says.
 template <class F>
-void with_map(const void* data, std::int64_t rows, std::int64_t cols, std::int64_t row_stride, std::int64_t col_stride, F&& f) {
+void with_map(const void* data, std::int64_t rows, std::int64_t cols, std::int64_t row_stride, std::int64_t col_stride,
+              F&& f) {
   const auto* p = static_cast<const double*>(data);
   if (col_stride == 1) {
     f(ConstMap<RowMajor>(p, rows, cols, Eigen::OuterStride<>(row_stride)));

@@ -1,10 +1,9 @@
 #define EIGEN_DONT_PARALLELIZE
-#include <algorithm>
-#include <cmath>
-
 #include <Eigen/Eigenvalues>
 #include <Eigen/QR>
 #include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
 
 #include "kernels/error.h"
 #include "kernels/linalg.h"
@@ -34,7 +33,8 @@ Eigenpairs largest_first(const Values& values, const Vectors& vectors, std::int6
 
 Eigenpairs solve(const DenseMatrix& a, std::int64_t count) {
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(map(a));
-  if (solver.info() != Eigen::Success) throw machine_error("symmetric_eigen: no convergence for a {} x {} matrix", a.rows, a.cols);
+  if (solver.info() != Eigen::Success)
+    throw machine_error("symmetric_eigen: no convergence for a {} x {} matrix", a.rows, a.cols);
   return largest_first(solver.eigenvalues(), solver.eigenvectors(), count);
 }
 
@@ -92,7 +92,9 @@ DenseMatrix multiply_transposed(const DenseMatrix& a, const DenseMatrix& b) {
   return copy(Eigen::MatrixXd(map(a).transpose() * map(b)));
 }
 
-DenseMatrix columns(const DenseMatrix& a, std::int64_t first, std::int64_t count) { return copy(map(a).middleCols(first, count)); }
+DenseMatrix columns(const DenseMatrix& a, std::int64_t first, std::int64_t count) {
+  return copy(map(a).middleCols(first, count));
+}
 
 DenseMatrix orthonormalize(const DenseMatrix& a) { return copy(orthonormal(map(a))); }
 
@@ -103,8 +105,8 @@ std::vector<double> singular_values(const DenseMatrix& a) {
 
 Eigenpairs symmetric_eigen(const DenseMatrix& a) { return solve(a, a.rows); }
 
-Eigenpairs top_eigen(const DenseMatrix& a, std::int64_t count, std::int64_t rank, const DenseMatrix& start, double tolerance,
-                     bool* solved) {
+Eigenpairs top_eigen(const DenseMatrix& a, std::int64_t count, std::int64_t rank, const DenseMatrix& start,
+                     double tolerance, bool* solved) {
   constexpr int kFilters = 4;
   if (solved) *solved = false;
   count = std::min(count, a.rows);
@@ -112,7 +114,8 @@ Eigenpairs top_eigen(const DenseMatrix& a, std::int64_t count, std::int64_t rank
     const Eigen::MatrixXd matrix = map(a);
     Ritz ritz(matrix, map(start));
     for (int filter = 0; filter <= kFilters; ++filter) {
-      if (ritz.converged(rank, tolerance)) return {{ritz.values.begin(), ritz.values.begin() + count}, copy(ritz.vectors.leftCols(count))};
+      if (ritz.converged(rank, tolerance))
+        return {{ritz.values.begin(), ritz.values.begin() + count}, copy(ritz.vectors.leftCols(count))};
       if (filter < kFilters) ritz = Ritz(matrix, orthonormal(filtered(matrix, ritz)));
     }
   }

@@ -1,11 +1,10 @@
 // The one exception type. A message names what was wrong, where, and what was expected.
 #pragma once
 
+#include <fmt/format.h>
 #include <stdexcept>
 #include <string>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace nascent {
 

@@ -25,12 +25,12 @@ struct Matrix {
 
 struct GemmShape {
   DType dtype;
-  std::int64_t m, n, k;        // C [m, n] = A [m, k] B [k, n]
-  std::int64_t a_row, a_col;   // strides of A, in elements
+  std::int64_t m, n, k;       // C [m, n] = A [m, k] B [k, n]
+  std::int64_t a_row, a_col;  // strides of A, in elements
   std::int64_t b_row, b_col;
-  std::int64_t c_row;          // C's columns are contiguous
-  bool accumulate;             // C += A B
-  bool bias;                   // + bias [n] in every row (not with accumulate)
+  std::int64_t c_row;  // C's columns are contiguous
+  bool accumulate;     // C += A B
+  bool bias;           // + bias [n] in every row (not with accumulate)
   auto operator<=>(const GemmShape&) const = default;
 };
 
@@ -48,7 +48,7 @@ std::unique_ptr<Gemm> make_gemm_f64(const GemmShape& shape);  // Eigen
 
 template <class T>
 GemmShape gemm_shape(Matrix<const T> c, Matrix<const T> a, Matrix<const T> b, bool accumulate, bool bias = false) {
-  return {DTypeOf<T>::value, c.rows,       c.cols,     a.cols,     a.row_stride, a.col_stride,
+  return {DTypeOf<T>::value, c.rows,       c.cols,       a.cols,     a.row_stride, a.col_stride,
           b.row_stride,      b.col_stride, c.row_stride, accumulate, bias};
 }
 

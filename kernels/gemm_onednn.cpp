@@ -35,7 +35,9 @@ class OneDnnGemm : public Gemm {
   std::size_t scratch_bytes() const override { return scratch_.get_size(); }
 
   void run(void* c, const void* a, const void* b, const void* bias, void* scratch) const override {
-    const auto memory = [this](const Desc& desc, const void* p) { return dnnl::memory(desc, engine_, const_cast<void*>(p)); };
+    const auto memory = [this](const Desc& desc, const void* p) {
+      return dnnl::memory(desc, engine_, const_cast<void*>(p));
+    };
     std::unordered_map<int, dnnl::memory> args = {{DNNL_ARG_SRC, memory(a_, a)},
                                                   {DNNL_ARG_WEIGHTS, memory(b_, b)},
                                                   {DNNL_ARG_DST, memory(c_, c)},
@@ -57,8 +59,8 @@ std::unique_ptr<Gemm> make_gemm_f32(const GemmShape& shape) {
   try {
     return std::make_unique<OneDnnGemm>(shape);
   } catch (const dnnl::error& e) {
-    throw machine_error("oneDNN has no product [{}, {}] = [{}, {}] [{}, {}]: {}", shape.m, shape.n, shape.m, shape.k, shape.k, shape.n,
-                        e.what());
+    throw machine_error("oneDNN has no product [{}, {}] = [{}, {}] [{}, {}]: {}", shape.m, shape.n, shape.m, shape.k,
+                        shape.k, shape.n, e.what());
   }
 }
 

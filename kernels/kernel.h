@@ -45,11 +45,11 @@ constexpr Kernel<Args...> make_kernel(const char* name, void (*cpu)(Stream&, Arg
 #define NASCENT_CUDA_TWIN(name) static_cast<decltype(&cpu::name)>(nullptr)
 #endif
 
-#define KERNEL(name, ...)                    \
-  namespace cpu {                            \
-  void name(Stream& s, __VA_ARGS__);         \
-  }                                          \
-  namespace cuda {                           \
-  void name(Stream& s, __VA_ARGS__);         \
-  }                                          \
+#define KERNEL(name, ...)            \
+  namespace cpu {                    \
+  void name(Stream& s, __VA_ARGS__); \
+  }                                  \
+  namespace cuda {                   \
+  void name(Stream& s, __VA_ARGS__); \
+  }                                  \
   inline constexpr auto name = make_kernel(#name, &cpu::name, NASCENT_CUDA_TWIN(name))

@@ -18,7 +18,8 @@ std::int64_t head_block_rows(std::int64_t vocab) {
   return std::clamp<std::int64_t>(kLogits / vocab / 64 * 64, 64, 1024);
 }
 
-void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View targets, const BlockListener& on_block) {
+void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View targets,
+                                  const BlockListener& on_block) {
   for_each_block(h.rows(), w.rows(), [&](std::int64_t first, std::int64_t n) {
     const auto logits = s.scratch(h.dtype(), {n, w.rows()});
     linear_forward(s, logits, h.slice(first, n), w, {});
@@ -27,8 +28,8 @@ void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View
   });
 }
 
-void linear_cross_entropy_forward_backward(Stream& s, Tensor losses, Tensor dh, Tensor dw, View h, View w, View targets, double scale,
-                                           const BlockListener& on_block) {
+void linear_cross_entropy_forward_backward(Stream& s, Tensor losses, Tensor dh, Tensor dw, View h, View w, View targets,
+                                           double scale, const BlockListener& on_block) {
   for_each_block(h.rows(), w.rows(), [&](std::int64_t first, std::int64_t n) {
     const auto logits = s.scratch(h.dtype(), {n, w.rows()});
     const auto dlogits = s.scratch(h.dtype(), {n, w.rows()});

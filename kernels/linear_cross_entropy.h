@@ -16,10 +16,11 @@ std::int64_t head_block_rows(std::int64_t vocab);
 using BlockListener = std::function<void(std::int64_t first, View logits, View dlogits)>;
 
 // losses [N]; h [N, C], w [V, C], targets [N] i32.
-void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View targets, const BlockListener& on_block = {});
+void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View targets,
+                                  const BlockListener& on_block = {});
 
 // The same, and dh [N, C] = , dw [V, C] += the gradients of scale * sum of losses.
-void linear_cross_entropy_forward_backward(Stream& s, Tensor losses, Tensor dh, Tensor dw, View h, View w, View targets, double scale,
-                                           const BlockListener& on_block = {});
+void linear_cross_entropy_forward_backward(Stream& s, Tensor losses, Tensor dh, Tensor dw, View h, View w, View targets,
+                                           double scale, const BlockListener& on_block = {});
 
 }  // namespace nascent

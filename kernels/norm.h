@@ -14,6 +14,7 @@ namespace nascent {
 // y, x [N, C]; mean, rstd [N] are kept for the backward; w, b [C].
 KERNEL(layernorm_forward, Tensor y, Tensor mean, Tensor rstd, View x, View w, View b, double eps);
 // dresidual [N, C] is the gradient that reaches x around the norm; it may be empty, and it may be dx itself.
-KERNEL(layernorm_backward, Tensor dx, Tensor dw, Tensor db, View dy, View x, View mean, View rstd, View w, View dresidual);
+KERNEL(layernorm_backward, Tensor dx, Tensor dw, Tensor db, View dy, View x, View mean, View rstd, View w,
+       View dresidual);
 
 }  // namespace nascent

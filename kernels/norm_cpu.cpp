@@ -33,7 +33,8 @@ void layernorm_forward(Stream& s, Tensor y, Tensor mean, Tensor rstd, View x, Vi
   });
 }
 
-void layernorm_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, View x, View mean, View rstd, View w, View dresidual) {
+void layernorm_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, View x, View mean, View rstd, View w,
+                        View dresidual) {
   const std::int64_t n = x.rows(), c = x.cols(), chunks = chunks_of(n);
   require_shape("layernorm_backward", "dx", dx, x.shape());
   require_shape("layernorm_backward", "dy", dy, x.shape());

@@ -5,9 +5,9 @@
 
 namespace nascent {
 
-inline dnnl::matmul::primitive_desc matmul_desc(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                                const dnnl::memory::desc& bias, const dnnl::memory::desc& c,
-                                                const dnnl::primitive_attr& attr) {
+inline dnnl::matmul::primitive_desc matmul_desc(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+                                                const dnnl::memory::desc& c, const dnnl::primitive_attr& attr) {
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, a, b, bias, c, attr};
 #else

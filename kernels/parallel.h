@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-
 #include <omp.h>
 
 #include "kernels/stream.h"

@@ -16,9 +16,9 @@ class Random {
   // purpose: what the numbers are for ("init", "order", "sample"); name: which tensor, epoch or tap.
   Random(std::uint64_t seed, std::string_view purpose, std::string_view name = {});
 
-  std::uint64_t bits(std::uint64_t index) const;    // 64 uniform bits
-  double uniform(std::uint64_t index) const;        // in (0, 1): never 0, never 1
-  double normal(std::uint64_t index) const;         // mean 0, variance 1 (Box-Muller, one draw an index)
+  std::uint64_t bits(std::uint64_t index) const;  // 64 uniform bits
+  double uniform(std::uint64_t index) const;      // in (0, 1): never 0, never 1
+  double normal(std::uint64_t index) const;       // mean 0, variance 1 (Box-Muller, one draw an index)
 
  private:
   std::array<std::uint32_t, 4> draw(std::uint64_t index) const;

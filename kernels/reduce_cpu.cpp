@@ -78,7 +78,8 @@ void column_max(Stream& s, Tensor out, View x) {
 void sum_squares(Stream& s, Tensor out, View x) {
   *out.data<double>() = dispatch(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
-    return fixed_order_sum(s, x.size(), [p](std::int64_t i) { return static_cast<double>(p[i]) * static_cast<double>(p[i]); });
+    return fixed_order_sum(s, x.size(),
+                           [p](std::int64_t i) { return static_cast<double>(p[i]) * static_cast<double>(p[i]); });
   });
 }
 
@@ -121,7 +122,8 @@ void max_abs(Stream& s, Tensor out, View x) {
     });
   });
   double largest = 0;
-  for (std::int64_t run = 0; run < runs; ++run) largest = std::isnan(most[run]) ? most[run] : std::max(largest, most[run]);
+  for (std::int64_t run = 0; run < runs; ++run)
+    largest = std::isnan(most[run]) ? most[run] : std::max(largest, most[run]);
   *out.data<double>() = largest;
 }
 

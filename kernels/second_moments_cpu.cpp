@@ -1,5 +1,3 @@
-#include "kernels/second_moments.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,12 +5,13 @@
 #include "kernels/parallel.h"
 #include "kernels/reduce.h"
 #include "kernels/require.h"
+#include "kernels/second_moments.h"
 
 namespace nascent::cpu {
 namespace {
 
-constexpr std::int64_t kRows = 1024;   // positions centred at a time
-constexpr std::int64_t kStrip = 128;   // rows of the triangle in one product
+constexpr std::int64_t kRows = 1024;  // positions centred at a time
+constexpr std::int64_t kStrip = 128;  // rows of the triangle in one product
 
 template <class T>
 bool is_zero(const T* row, std::int64_t d) {

@@ -21,7 +21,8 @@ class Settings {
   virtual void key(const char* name, std::string& value, const char* help) = 0;
   virtual void key(const char* name, std::vector<std::string>& value, const char* help) = 0;
   // One of the listed words.
-  virtual void choice(const char* name, std::string& value, const std::vector<std::string>& among, const char* help) = 0;
+  virtual void choice(const char* name, std::string& value, const std::vector<std::string>& among,
+                      const char* help) = 0;
   // A table [name] of keys; end() closes it.
   virtual void begin(const char* name) = 0;
   virtual void end() = 0;

@@ -23,9 +23,8 @@ std::size_t aligned(std::size_t n) { return (n + Slab::kAlignment - 1) / Slab::k
 
 void poison_with_nan(const Tensor& tensor) {
   if (tensor.dtype() == DType::kI32) return;
-  dispatch(tensor.dtype(), [&]<class T>() {
-    std::fill_n(tensor.data<T>(), tensor.size(), std::numeric_limits<T>::quiet_NaN());
-  });
+  dispatch(tensor.dtype(),
+           [&]<class T>() { std::fill_n(tensor.data<T>(), tensor.size(), std::numeric_limits<T>::quiet_NaN()); });
 }
 
 }  // namespace
@@ -57,14 +56,17 @@ void Slab::allocate([[maybe_unused]] bool poison) {
   }
 }
 
-std::byte* Slab::guard_of(const Placed& placed) const { return memory_ + placed.offset + aligned(placed.tensor->bytes()); }
+std::byte* Slab::guard_of(const Placed& placed) const {
+  return memory_ + placed.offset + aligned(placed.tensor->bytes());
+}
 
 void Slab::check_guards() const {
   if constexpr (kGuard > 0) {
     for (const Placed& p : placed_) {
       const std::byte* guard = guard_of(p);
       const auto intact = [](std::byte b) { return b == std::byte{kGuardByte}; };
-      if (!std::all_of(guard, guard + kGuard, intact)) throw machine_error("slab {}: written past the end of {}", name_, p.name);
+      if (!std::all_of(guard, guard + kGuard, intact))
+        throw machine_error("slab {}: written past the end of {}", name_, p.name);
     }
   }
 }

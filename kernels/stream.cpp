@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <vector>
-
 #include <omp.h>
+#include <vector>
 
 #include "kernels/error.h"
 #include "kernels/gemm.h"
@@ -39,7 +38,8 @@ struct Stream::Impl {
 };
 
 Stream::Stream(Device device, int threads) : device_(device), threads_(threads), impl_(std::make_unique<Impl>()) {
-  if (device_ != Device::kCpu) throw input_error("device {}: this build has no such device, expected cpu", name_of(device_));
+  if (device_ != Device::kCpu)
+    throw input_error("device {}: this build has no such device, expected cpu", name_of(device_));
   if (threads_ <= 0) threads_ = omp_get_num_procs();
   omp_set_num_threads(threads_);  // oneDNN asks OpenMP how many to use
 }

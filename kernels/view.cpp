@@ -8,9 +8,12 @@ std::size_t size_of(DType dtype) { return dtype == DType::kF64 ? 8 : 4; }
 
 const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kF64: return "f64";
-    case DType::kI32: return "i32";
+    case DType::kF32:
+      return "f32";
+    case DType::kF64:
+      return "f64";
+    case DType::kI32:
+      return "i32";
   }
   return "?";
 }
@@ -18,7 +21,8 @@ const char* name_of(DType dtype) {
 const char* name_of(Device device) { return device == Device::kCpu ? "cpu" : "cuda"; }
 
 Shape::Shape(std::initializer_list<std::int64_t> dims) {
-  if (dims.size() > kMaxRank) throw machine_error("Shape: {} dimensions, at most {} are supported", dims.size(), kMaxRank);
+  if (dims.size() > kMaxRank)
+    throw machine_error("Shape: {} dimensions, at most {} are supported", dims.size(), kMaxRank);
   for (std::int64_t n : dims) {
     if (n < 0) throw machine_error("Shape: a dimension is {}, expected 0 or more", n);
     dims_[static_cast<std::size_t>(rank_++)] = n;

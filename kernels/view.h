@@ -41,12 +41,12 @@ class Shape {
 
   int rank() const { return rank_; }
   std::int64_t operator[](int i) const { return dims_[static_cast<std::size_t>(i)]; }
-  std::int64_t size() const;                                    // product of all dimensions, 1 for rank 0
+  std::int64_t size() const;  // product of all dimensions, 1 for rank 0
   std::int64_t cols() const { return rank_ == 0 ? 1 : (*this)[rank_ - 1]; }
   std::int64_t rows() const { return cols() == 0 ? 0 : size() / cols(); }
-  Shape with_first(std::int64_t n) const;                       // the same with another first dimension
+  Shape with_first(std::int64_t n) const;  // the same with another first dimension
   bool operator==(const Shape&) const = default;
-  std::string text() const;                                     // "(4, 3, 2)"
+  std::string text() const;  // "(4, 3, 2)"
 
  private:
   std::array<std::int64_t, kMaxRank> dims_{};

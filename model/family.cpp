@@ -23,7 +23,8 @@ RegisterFamily::RegisterFamily(Family family) {
 const Family& family_of(const std::string& name) {
   const auto found = registry().find(name);
   if (found != registry().end()) return found->second;
-  throw input_error("model.family = \"{}\": no such family, expected one of: {}", name, fmt::join(family_names(), ", "));
+  throw input_error("model.family = \"{}\": no such family, expected one of: {}", name,
+                    fmt::join(family_names(), ", "));
 }
 
 std::vector<std::string> family_names() {

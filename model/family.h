@@ -17,12 +17,12 @@ enum class Activation { kGeluTanh, kGeluErf };
 // A pre-norm decoder with learned positions and tied embeddings; further block shapes come with their families.
 struct TransformerSpec {
   std::string family;
-  std::int64_t vocab = 0, context = 0;                   // tokens; positions at most
+  std::int64_t vocab = 0, context = 0;                        // tokens; positions at most
   std::int64_t width = 0, layers = 0, heads = 0, hidden = 0;  // hidden: of the MLP
   Activation activation = Activation::kGeluTanh;
   double norm_eps = 1e-5;
-  double init_std = 0.02;             // of every weight but the two that write to the residual stream
-  double init_residual_std = 0.02;    // of those two
+  double init_std = 0.02;           // of every weight but the two that write to the residual stream
+  double init_residual_std = 0.02;  // of those two
 
   std::int64_t head_size() const { return width / heads; }
   void check() const;  // throws and names the size that is wrong
@@ -45,8 +45,8 @@ struct Family {
   std::vector<Preset> presets;
   std::function<void(TransformerSpec&)> complete;  // fills in what follows from the sizes
   std::vector<TensorName> tensors;
-  std::vector<std::string> ignored;                // suffixes of tensors that files may hold and that mean nothing
-  std::function<JsonObject(const TransformerSpec&)> to_config;    // config.json
+  std::vector<std::string> ignored;  // suffixes of tensors that files may hold and that mean nothing
+  std::function<JsonObject(const TransformerSpec&)> to_config;  // config.json
   std::function<TransformerSpec(const JsonObject&)> from_config;
 
   const TensorName& tensor(const std::string& role) const;

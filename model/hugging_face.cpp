@@ -38,13 +38,15 @@ std::string name_in(const SafetensorsFile& file, const std::string& name) {
 
 void load(const Parameter& p, SafetensorsFile& file, const std::string& path) {
   const std::string name = name_in(file, p.name);
-  if (!file.has(name)) throw input_error("{}: no tensor {}, expected one of shape {}", path, p.name, shape_in_file(p).text());
+  if (!file.has(name))
+    throw input_error("{}: no tensor {}, expected one of shape {}", path, p.name, shape_in_file(p).text());
   const View stored = file.at(name);
   if (stored.shape() != shape_in_file(p)) {
     throw input_error("{}: {} has shape {}, expected {}", path, name, stored.shape().text(), shape_in_file(p).text());
   }
   if (stored.dtype() != p.value.dtype()) {
-    throw input_error("{}: {} is {}, expected {} as the other tensors", path, name, name_of(stored.dtype()), name_of(p.value.dtype()));
+    throw input_error("{}: {} is {}, expected {} as the other tensors", path, name, name_of(stored.dtype()),
+                      name_of(p.value.dtype()));
   }
   if (p.transposed) {
     transpose(p.value, stored);

@@ -11,11 +11,11 @@
 namespace nascent {
 
 struct Parameter {
-  std::string name;             // Hugging Face's: "transformer.h.0.attn.c_attn.weight"
-  Tensor value, grad;           // linear weights are [out, in] here, whatever the file's layout
-  double std = 0, constant = 0; // drawn from N(0, std^2), or `constant` where std is 0
-  bool decay = false;           // weight decay applies
-  bool transposed = false;      // the file holds [in, out]
+  std::string name;              // Hugging Face's: "transformer.h.0.attn.c_attn.weight"
+  Tensor value, grad;            // linear weights are [out, in] here, whatever the file's layout
+  double std = 0, constant = 0;  // drawn from N(0, std^2), or `constant` where std is 0
+  bool decay = false;            // weight decay applies
+  bool transposed = false;       // the file holds [in, out]
 };
 
 class Parameters {

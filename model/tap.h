@@ -12,8 +12,8 @@
 namespace nascent {
 
 struct Tap {
-  std::string name;     // "embed", "blocks.3.resid_post", "ln_final.normalized"
-  int index = -1;       // its place in Model::taps()
+  std::string name;  // "embed", "blocks.3.resid_post", "ln_final.normalized"
+  int index = -1;    // its place in Model::taps()
   std::int64_t width = 0;
   bool wanted = false;
 };

@@ -21,60 +21,56 @@ void Transformer::forward(Stream& s, View tokens) {
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     Block& b = blocks_[l];
     show(s, b.tap.resid_pre, resid_pre(l));
-    norm(s, b.ln1_normalized, b.ln1, resid_pre(l));
+    forward(s, b.ln1_normalized, b.ln1, resid_pre(l));
     show(s, b.tap.ln1, b.ln1_normalized);
-    linear_forward(s, b.qkv_value, b.ln1_normalized, b.qkv.weight->value, b.qkv.bias->value);
+    forward(s, b.qkv_value, b.qkv, b.ln1_normalized);
     attention_forward(s, b.z, b.lse, b.qkv_value, static_cast<int>(spec_.heads));
-    linear_forward(s, b.attn_out_value, b.z, b.out.weight->value, b.out.bias->value);
+    forward(s, b.attn_out_value, b.out, b.z);
     show(s, b.tap.attn_out, b.attn_out_value);
     add_forward(s, b.resid_mid, b.attn_out_value, resid_pre(l));
     show(s, b.tap.resid_mid, b.resid_mid);
 
-    norm(s, b.ln2_normalized, b.ln2, b.resid_mid);
+    forward(s, b.ln2_normalized, b.ln2, b.resid_mid);
     show(s, b.tap.ln2, b.ln2_normalized);
-    linear_forward(s, b.pre, b.ln2_normalized, b.mlp_in.weight->value, b.mlp_in.bias->value);
+    forward(s, b.pre, b.mlp_in, b.ln2_normalized);
     activate(s, b.post, b.pre);
     show(s, b.tap.post, b.post);
-    linear_forward(s, b.mlp_out_value, b.post, b.mlp_out.weight->value, b.mlp_out.bias->value);
+    forward(s, b.mlp_out_value, b.mlp_out, b.post);
     show(s, b.tap.mlp_out, b.mlp_out_value);
     add_forward(s, b.resid_post, b.mlp_out_value, b.resid_mid);
     show(s, b.tap.resid_post, b.resid_post);
   }
 
-  norm(s, ln_final_normalized_, ln_final_, resid_final());
+  forward(s, ln_final_normalized_, ln_final_, resid_final());
   show(s, ln_final_tap_, ln_final_normalized_);
 }
 
 View Transformer::backward(Stream& s, View targets, double scale) {
   require_shape("Transformer::backward", "targets", targets, {batch_, sequence_});
-  BlockListener on_block;
-  if (listener_ && listening_) on_block = [&](std::int64_t first, View l, View dl) { listener_->on_block(s, first, l, dl); };
-  const std::int64_t n = batch_ * sequence_, c = spec_.width;
-  linear_cross_entropy_forward_backward(s, losses_.reshaped({n}), d_.branch.reshaped({n, c}), embed_->grad,
-                                        ln_final_normalized_.reshaped({n, c}), embed_->value, targets.reshaped({n}), scale, on_block);
+  head_backward(s, targets.reshaped({batch_ * sequence_}), scale);
   if (listener_ && listening_) listener_->on_losses(s, losses_, targets);
   show_grad(s, ln_final_tap_, d_.branch);
-  norm_backward(s, d_.resid, ln_final_, d_.branch, resid_final(), {});
+  backward(s, d_.resid, ln_final_, d_.branch, resid_final(), {});
 
   // d_.resid is the gradient of the residual stream at the place that the walk down has reached.
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     Block& b = blocks_[l];
     show_grad(s, b.tap.resid_post, d_.resid);
     show_grad(s, b.tap.mlp_out, d_.resid);
-    linear_backward(s, d_.hidden, b.mlp_out.weight->grad, b.mlp_out.bias->grad, d_.resid, b.post, b.mlp_out.weight->value);
+    backward(s, d_.hidden, b.mlp_out, d_.resid, b.post);
     show_grad(s, b.tap.post, d_.hidden);
     activate_backward(s, d_.hidden, d_.hidden, b.pre);
-    linear_backward(s, d_.branch, b.mlp_in.weight->grad, b.mlp_in.bias->grad, d_.hidden, b.ln2_normalized, b.mlp_in.weight->value);
+    backward(s, d_.branch, b.mlp_in, d_.hidden, b.ln2_normalized);
     show_grad(s, b.tap.ln2, d_.branch);
-    norm_backward(s, d_.resid, b.ln2, d_.branch, b.resid_mid, d_.resid);
+    backward(s, d_.resid, b.ln2, d_.branch, b.resid_mid, d_.resid);
 
     show_grad(s, b.tap.resid_mid, d_.resid);
     show_grad(s, b.tap.attn_out, d_.resid);
-    linear_backward(s, d_.branch, b.out.weight->grad, b.out.bias->grad, d_.resid, b.z, b.out.weight->value);
+    backward(s, d_.branch, b.out, d_.resid, b.z);
     attention_backward(s, d_.qkv, d_.branch, b.z, b.lse, b.qkv_value, static_cast<int>(spec_.heads));
-    linear_backward(s, d_.branch, b.qkv.weight->grad, b.qkv.bias->grad, d_.qkv, b.ln1_normalized, b.qkv.weight->value);
+    backward(s, d_.branch, b.qkv, d_.qkv, b.ln1_normalized);
     show_grad(s, b.tap.ln1, d_.branch);
-    norm_backward(s, d_.resid, b.ln1, d_.branch, resid_pre(l), d_.resid);
+    backward(s, d_.resid, b.ln1, d_.branch, resid_pre(l), d_.resid);
     show_grad(s, b.tap.resid_pre, d_.resid);
   }
 
@@ -82,6 +78,18 @@ View Transformer::backward(Stream& s, View targets, double scale) {
   show_grad(s, embed_tap_, d_.resid);
   embedding_backward(s, embed_->grad, d_.resid, tokens_);
   return losses_;
+}
+
+// Losses, the gradient of the final norm's output in d_.branch, and the output matrix's gradient.
+void Transformer::head_backward(Stream& s, View targets, double scale) {
+  const std::int64_t n = batch_ * sequence_, c = spec_.width;
+  const Tensor losses = losses_.reshaped({n}), dh = d_.branch.reshaped({n, c});
+  const View h = ln_final_normalized_.reshaped({n, c});
+  BlockListener on_block;
+  if (listener_ && listening_) {
+    on_block = [&](std::int64_t first, View logits, View dlogits) { listener_->on_block(s, first, logits, dlogits); };
+  }
+  linear_cross_entropy_forward_backward(s, losses, dh, embed_->grad, h, embed_->value, targets, scale, on_block);
 }
 
 View Transformer::losses(Stream& s, View targets) {
@@ -97,11 +105,19 @@ void Transformer::logits(Stream& s, Tensor out, std::int64_t first) const {
   linear_forward(s, out, h, embed_->value, {});
 }
 
-void Transformer::norm(Stream& s, Tensor y, Norm& n, View x) const {
+void Transformer::forward(Stream& s, Tensor y, const Linear& l, View x) const {
+  linear_forward(s, y, x, l.weight->value, l.bias->value);
+}
+
+void Transformer::backward(Stream& s, Tensor dx, const Linear& l, View dy, View x) const {
+  linear_backward(s, dx, l.weight->grad, l.bias->grad, dy, x, l.weight->value);
+}
+
+void Transformer::forward(Stream& s, Tensor y, const Norm& n, View x) const {
   layernorm_forward(s, y, n.mean, n.rstd, x, n.weight->value, n.bias->value, spec_.norm_eps);
 }
 
-void Transformer::norm_backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const {
+void Transformer::backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const {
   layernorm_backward(s, dx, n.weight->grad, n.bias->grad, dy, x, n.mean, n.rstd, n.weight->value, dresidual);
 }
 

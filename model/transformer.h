@@ -76,8 +76,12 @@ class Transformer {
   const Tensor& resid_pre(std::size_t block) const { return block == 0 ? resid_start_ : blocks_[block - 1].resid_post; }
   const Tensor& resid_final() const { return blocks_.back().resid_post; }
 
-  void norm(Stream& s, Tensor y, Norm& n, View x) const;
-  void norm_backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const;
+  // A layer's own forward and backward: the ops, with its parameters filled in.
+  void forward(Stream& s, Tensor y, const Linear& l, View x) const;
+  void backward(Stream& s, Tensor dx, const Linear& l, View dy, View x) const;
+  void forward(Stream& s, Tensor y, const Norm& n, View x) const;
+  void backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const;
+  void head_backward(Stream& s, View targets, double scale);
   void activate(Stream& s, Tensor y, View x) const;
   void activate_backward(Stream& s, Tensor dx, View dy, View x) const;
   void show(Stream& s, const Tap& tap, View value) const;

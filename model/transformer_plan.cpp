@@ -5,7 +5,9 @@
 namespace nascent {
 namespace {
 
-std::string in_layer(const std::string& pattern, std::size_t layer) { return fmt::format(fmt::runtime(pattern), layer); }
+std::string in_layer(const std::string& pattern, std::size_t layer) {
+  return fmt::format(fmt::runtime(pattern), layer);
+}
 
 }  // namespace
 
@@ -77,14 +79,17 @@ void Transformer::describe_taps() {
 
 void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training, Listener* listener) {
   if (batch_ != 0) throw machine_error("Transformer::plan: planned twice");
-  if (sequence > spec_.context) throw input_error("sequence of {} tokens, but model.context = {}", sequence, spec_.context);
+  if (sequence > spec_.context)
+    throw input_error("sequence of {} tokens, but model.context = {}", sequence, spec_.context);
   batch_ = batch;
   sequence_ = sequence;
   listener_ = listener;
   for (Tap* tap : taps_) tap->wanted = listener && listener->wants(tap->name);
 
   const std::int64_t b = batch, t = sequence, c = spec_.width, f = spec_.hidden;
-  const auto place = [&](Tensor& x, const std::string& name, Shape shape) { activations_.place(x, name, dtype_, shape); };
+  const auto place = [&](Tensor& x, const std::string& name, Shape shape) {
+    activations_.place(x, name, dtype_, shape);
+  };
   const auto place_norm = [&](Norm& n, const std::string& name) {
     place(n.mean, name + ".mean", {b, t});
     place(n.rstd, name + ".rstd", {b, t});

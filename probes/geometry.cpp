@@ -7,8 +7,8 @@
 namespace nascent {
 namespace {
 
-constexpr double kCancelled = 1e-12;   // a sum of squares below this part of the one it is part of counts as zero
-constexpr double kDifference = 1e-6;   // a difference of two sums below this part of the first counts as zero
+constexpr double kCancelled = 1e-12;  // a sum of squares below this part of the one it is part of counts as zero
+constexpr double kDifference = 1e-6;  // a difference of two sums below this part of the first counts as zero
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -23,7 +23,8 @@ void add_to(std::vector<double>& a, const std::vector<double>& b, double factor 
 // a += factor v v^T
 void add_outer(DenseMatrix& a, const std::vector<double>& v, double factor) {
   for (std::int64_t i = 0; i < a.rows; ++i) {
-    for (std::int64_t j = 0; j < a.cols; ++j) a(i, j) += factor * v[static_cast<std::size_t>(i)] * v[static_cast<std::size_t>(j)];
+    for (std::int64_t j = 0; j < a.cols; ++j)
+      a(i, j) += factor * v[static_cast<std::size_t>(i)] * v[static_cast<std::size_t>(j)];
   }
 }
 
@@ -34,11 +35,7 @@ Value ratio_of(double numerator, double denominator) {
 }  // namespace
 
 Moments::Moments(std::int64_t width)
-    : d(width),
-      sum(static_cast<std::size_t>(width), 0.0),
-      unit_sum(sum),
-      mean(sum),
-      scatter(width, width) {}
+    : d(width), sum(static_cast<std::size_t>(width), 0.0), unit_sum(sum), mean(sum), scatter(width, width) {}
 
 void Moments::clear() {
   n = zero_rows = n_centred = unit_rows = 0;
@@ -50,7 +47,8 @@ void Moments::clear() {
 
 void Moments::add(const Moments& other) {
   if (other.n_centred > 0) {
-    const double mine = static_cast<double>(n_centred), theirs = static_cast<double>(other.n_centred), both = mine + theirs;
+    const double mine = static_cast<double>(n_centred), theirs = static_cast<double>(other.n_centred),
+                 both = mine + theirs;
     std::vector<double> shift = other.mean;
     add_to(shift, mean, -1);
     add_to(scatter.data, other.scatter.data);
@@ -151,14 +149,16 @@ Energy energy_in(const Moments& g, const DenseMatrix& raw, const DenseMatrix& ba
   if (e.ratio && share > 0) e.log_odds = std::log(*e.ratio);
 
   // B = (I - QQ^T) M (I - QQ^T), in units of tr M: tr B = 1 - E, ||B||^2 = ||M||^2 - 2 ||MQ||^2 + ||Q^T M Q||^2.
-  const double b2 = (frobenius_squared(raw) - 2 * frobenius_squared(image) + frobenius_squared(inside)) / (total * total);
+  const double b2 =
+      (frobenius_squared(raw) - 2 * frobenius_squared(image) + frobenius_squared(inside)) / (total * total);
   const double spread = b2 - rest * rest / m;
   if (e.control_mean && !nothing_outside && m > 1 && m > r && spread > kDifference * b2) {
     const double variance = 2 * r * (1 - r / m) * spread / ((m - 1) * (m + 2));
     e.z = (share - rest * r / m) / std::sqrt(variance);
   }
   e.ceiling = ceiling;
-  if (ceiling && *ceiling - e.chance > kDifference * *ceiling) e.of_ceiling = (share - e.chance) / (*ceiling - e.chance);
+  if (ceiling && *ceiling - e.chance > kDifference * *ceiling)
+    e.of_ceiling = (share - e.chance) / (*ceiling - e.chance);
 
   const double sum_squared = dot(g.sum, g.sum);
   double sum_inside = 0;

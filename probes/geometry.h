@@ -14,29 +14,29 @@ using Value = std::optional<double>;
 // First and second moments of N vectors in R^d: the sufficient statistic of most measures. Micro-batches and ranks add up.
 struct Moments {
   std::int64_t d = 0;
-  std::int64_t n = 0;              // all vectors
-  std::int64_t zero_rows = 0;      // of them exactly zero
-  std::int64_t n_centred = 0;      // of them in mean and scatter (gradients: without zero rows)
-  std::int64_t unit_rows = 0;      // of them with a direction
-  double sum_norm = 0;             // sum ||x||
-  double sum_squares = 0;          // sum ||x||^2
-  double largest = 0;              // largest |x_ij|
-  bool finite = true;              // no NaN and no infinity was among them
-  double rounding = 1e-9;          // eigenvalues of scatter below this part of the largest count as zero
-  std::vector<double> sum;         // sum x [d]
-  std::vector<double> unit_sum;    // sum x/||x|| [d]
-  std::vector<double> mean;        // of the n_centred [d]
-  DenseMatrix scatter;             // sum (x - mean)(x - mean)^T over the n_centred [d, d]
+  std::int64_t n = 0;            // all vectors
+  std::int64_t zero_rows = 0;    // of them exactly zero
+  std::int64_t n_centred = 0;    // of them in mean and scatter (gradients: without zero rows)
+  std::int64_t unit_rows = 0;    // of them with a direction
+  double sum_norm = 0;           // sum ||x||
+  double sum_squares = 0;        // sum ||x||^2
+  double largest = 0;            // largest |x_ij|
+  bool finite = true;            // no NaN and no infinity was among them
+  double rounding = 1e-9;        // eigenvalues of scatter below this part of the largest count as zero
+  std::vector<double> sum;       // sum x [d]
+  std::vector<double> unit_sum;  // sum x/||x|| [d]
+  std::vector<double> mean;      // of the n_centred [d]
+  DenseMatrix scatter;           // sum (x - mean)(x - mean)^T over the n_centred [d, d]
 
   explicit Moments(std::int64_t width = 0);
   void clear();
   // Adds the statistic of other vectors (Chan, Golub & LeVeque 1979): exact, without cancellation.
   void add(const Moments& other);
 
-  Value mean_norm() const;         // mean of ||x||
-  Value norm_of_mean() const;      // ||mean of all x||
-  Value average_cosine() const;    // over pairs, zero rows left out
-  DenseMatrix raw() const;         // sum x x^T, not centred
+  Value mean_norm() const;       // mean of ||x||
+  Value norm_of_mean() const;    // ||mean of all x||
+  Value average_cosine() const;  // over pairs, zero rows left out
+  DenseMatrix raw() const;       // sum x x^T, not centred
 };
 
 double trace(const DenseMatrix& a);
@@ -50,12 +50,12 @@ struct Spectrum {
 };
 std::optional<Spectrum> spectrum_of(const Moments& m);
 
-Value participation_ratio(const Spectrum& c);            // S^2/F
-Value participation_ratio_unbiased(const Spectrum& c);   // T1/T2, Gaussian
-Value isoscore(const Spectrum& c);                       // (PR - 1)/(d - 1), Rudman et al. 2022
+Value participation_ratio(const Spectrum& c);           // S^2/F
+Value participation_ratio_unbiased(const Spectrum& c);  // T1/T2, Gaussian
+Value isoscore(const Spectrum& c);                      // (PR - 1)/(d - 1), Rudman et al. 2022
 // The same on (1 - z) C + z C0 (Rudman & Eickhoff 2024), C0 given by its trace, ||C0||^2 and <C, C0>.
 Value isoscore_star(const Spectrum& c, double z, double c0_trace, double c0_squared, double c_c0);
-Value isoscore_star(const Spectrum& c, double z);        // C0 = (tr C/d) I
+Value isoscore_star(const Spectrum& c, double z);  // C0 = (tr C/d) I
 
 // How the energy of gradients G [N, d] lies to the subspace of a basis Q [d, r], from M = G^T G.
 struct Energy {

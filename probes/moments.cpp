@@ -25,7 +25,9 @@ class MomentsProbe : public Probe {
  private:
   void report(Recorder& out, const std::string& tap, const std::string& labels, const Moments& m) const {
     const char* why = !m.finite ? "NaN or infinity" : m.n_centred < 2 ? "fewer than 2 positions" : "no spread";
-    const auto add = [&](const char* key, Value value) { out.add(tap, key, labels, m.finite ? value : Value(), m.n, why); };
+    const auto add = [&](const char* key, Value value) {
+      out.add(tap, key, labels, m.finite ? value : Value(), m.n, why);
+    };
     const auto of_spectrum = [&](auto measure) {
       const auto c = spectrum_of(m);
       return c ? measure(*c) : Value();

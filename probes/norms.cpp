@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <map>
-
-#include <fmt/format.h>
 
 #include "kernels/cross_entropy.h"
 #include "kernels/reduce.h"
@@ -40,7 +39,8 @@ class NormsProbe : public Probe {
   }
 
   void begin_step() override {
-    for (auto& [tap, most] : largest_of_unit_) std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
+    for (auto& [tap, most] : largest_of_unit_)
+      std::fill(most.begin(), most.end(), -std::numeric_limits<double>::infinity());
     std::fill(loss_bins_.begin(), loss_bins_.end(), Bin{});
   }
 
@@ -99,7 +99,8 @@ class NormsProbe : public Probe {
     double moved = 0;
     sum_squared_difference(s, Tensor(&moved, DType::kF64, {1}), p.value, update.before);
     const double before = norm_of(s, update.before), root = std::sqrt(static_cast<double>(p.value.size()));
-    out.add(p.name, "update_ratio", "", before > 0 ? Value(std::sqrt(moved) / before) : Value(), p.value.size(), "zero weight");
+    out.add(p.name, "update_ratio", "", before > 0 ? Value(std::sqrt(moved) / before) : Value(), p.value.size(),
+            "zero weight");
     out.add(p.name, "moment_rms", "moment=first", norm_of(s, update.first) / root, p.value.size());
     out.add(p.name, "moment_rms", "moment=second", norm_of(s, update.second) / root, p.value.size());
   }

@@ -18,15 +18,16 @@ std::vector<ProbeKind>& registry() {
 
 RegisterProbe::RegisterProbe(std::string name, std::function<std::unique_ptr<Probe>()> make) {
   auto& kinds = registry();
-  const auto place = std::lower_bound(kinds.begin(), kinds.end(), name, [](const ProbeKind& k, const std::string& n) { return k.name < n; });
+  const auto place = std::lower_bound(kinds.begin(), kinds.end(), name,
+                                      [](const ProbeKind& k, const std::string& n) { return k.name < n; });
   if (place != kinds.end() && place->name == name) throw machine_error("probe {} is registered twice", name);
   kinds.insert(place, {std::move(name), std::move(make)});
 }
 
 const std::vector<ProbeKind>& probe_kinds() { return registry(); }
 
-void Recorder::add(const std::string& tap, const std::string& key, const std::string& labels, std::optional<double> value,
-                   std::optional<std::int64_t> n, const char* reason) {
+void Recorder::add(const std::string& tap, const std::string& key, const std::string& labels,
+                   std::optional<double> value, std::optional<std::int64_t> n, const char* reason) {
   if (value && !std::isfinite(*value)) {
     value.reset();
     reason = "not finite";

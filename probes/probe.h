@@ -51,7 +51,7 @@ class Probe {
 
   // Keys of its own under [probes.NAME], beside `on`, `every` and `at`.
   virtual void settings(Settings&) {}
-  virtual bool needs_statistics() const { return false; }    // of the taps in ProbePlan
+  virtual bool needs_statistics() const { return false; }  // of the taps in ProbePlan
   virtual bool needs_updates() const { return false; }
   virtual bool wants(std::string_view /*tap*/) const { return false; }  // beyond those taps
   virtual void plan(const ProbePlan&) {}

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-
 #include <fnmatch.h>
 
 #include "kernels/error.h"
@@ -25,7 +24,9 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-bool matches(const std::string& pattern, const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; }
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 }  // namespace
 
@@ -41,12 +42,15 @@ ProbeSet::ProbeSet() {
 void ProbeSet::settings(Settings& s) {
   s.begin("probes");
   s.key("on", on_, "measure anything at all");
-  s.key("taps", patterns_, "places in the network (TransformerLens names, * fits any text) whose activations and gradients are measured");
+  s.key("taps", patterns_,
+        "places in the network (TransformerLens names, * fits any text) whose activations and gradients are measured");
   s.key("rank", rank_, 1, 4096, "directions r of the tangent bases");
   for (Member& m : members_) {
     s.begin(m.name.c_str());
     s.key("on", m.on, "run this probe");
-    s.key("at", m.at, "steps it runs at: \"every K\", \"log\" (0, the powers of two below 1000, its multiples), \"step S\", \"never\"");
+    s.key("at", m.at,
+          "steps it runs at: \"every K\", \"log\" (0, the powers of two below 1000, its multiples), \"step S\", "
+          "\"never\"");
     m.probe->settings(s);
     s.end();
   }
@@ -65,7 +69,9 @@ void ProbeSet::plan(const std::vector<Tap*>& taps, std::int64_t sequence) {
   for (const std::string& pattern : patterns_) {
     bool fits = false;
     for (const Tap* tap : taps) fits = fits || matches(pattern, tap->name);
-    if (!fits) throw input_error("probes.taps: \"{}\" fits no tap of this model; expected a name like {} or {}", pattern, taps.front()->name, taps.back()->name);
+    if (!fits)
+      throw input_error("probes.taps: \"{}\" fits no tap of this model; expected a name like {} or {}", pattern,
+                        taps.front()->name, taps.back()->name);
   }
   for (const Tap* tap : taps) {
     for (const std::string& pattern : patterns_) {
@@ -171,11 +177,13 @@ void ProbeSet::finish(Stream& s, const Parameters& parameters) {
 }
 
 bool ProbeSet::needs_updates() const {
-  return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.active && m.probe->needs_updates(); });
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.active && m.probe->needs_updates(); });
 }
 
 bool ProbeSet::may_need_updates() const {
-  return on_ && std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.on && m.probe->needs_updates(); });
+  return on_ && std::any_of(members_.begin(), members_.end(),
+                            [](const Member& m) { return m.on && m.probe->needs_updates(); });
 }
 
 void ProbeSet::on_update(Stream& s, const AppliedUpdate& update) {

@@ -24,8 +24,8 @@ class ProbeSet : public Listener {
   // True when any probe is on at this step; from here the listener's calls go to those.
   bool begin_step(std::int64_t step);
   void finish(Stream& s, const Parameters& parameters);
-  bool needs_updates() const;      // in this step
-  bool may_need_updates() const;   // in any
+  bool needs_updates() const;     // in this step
+  bool may_need_updates() const;  // in any
   void on_update(Stream& s, const AppliedUpdate& update);
   const Records& records();  // of the step, with each probe's seconds; to be read after its last call
 
@@ -43,8 +43,8 @@ class ProbeSet : public Listener {
     bool on = true;
     std::vector<std::string> at = {"every 1"};
     Schedule schedule;
-    bool active = false;   // in this step
-    double seconds = 0;    // in this step
+    bool active = false;  // in this step
+    double seconds = 0;   // in this step
   };
   TapStatistics* statistics_of(const Tap& tap);
 

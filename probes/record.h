@@ -9,14 +9,14 @@
 namespace nascent {
 
 struct Record {
-  std::string probe;             // "moments"
-  std::string tap;               // "blocks.0.resid_post", a parameter's name, or empty
-  std::string key;               // "isoscore"
-  std::string labels;            // "basis=init,of=gradient": by name, defaults left out
-  std::optional<double> value;   // nothing: undefined here, and `reason` says why
+  std::string probe;            // "moments"
+  std::string tap;              // "blocks.0.resid_post", a parameter's name, or empty
+  std::string key;              // "isoscore"
+  std::string labels;           // "basis=init,of=gradient": by name, defaults left out
+  std::optional<double> value;  // nothing: undefined here, and `reason` says why
   std::string reason;
   std::optional<std::int64_t> n;  // how many positions (or elements) it is made of
-  std::optional<double> se;      // jackknife over sequences, where the measure has one
+  std::optional<double> se;       // jackknife over sequences, where the measure has one
 };
 
 using Records = std::vector<Record>;

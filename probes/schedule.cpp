@@ -31,7 +31,8 @@ Schedule Schedule::parse(const std::vector<std::string>& rules, const std::strin
     } else if ((read_number(after("every "), number) || read_number(text, number)) && number > 0) {
       schedule.rules_.push_back({Rule::Kind::kEvery, number});
     } else {
-      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"", key, text);
+      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"",
+                        key, text);
     }
   }
   return schedule;
@@ -47,7 +48,8 @@ bool Schedule::at(std::int64_t step) const {
         if (step == rule.number) return true;
         break;
       case Rule::Kind::kLog:
-        if (step % rule.number == 0 || (step < rule.number && std::has_single_bit(static_cast<std::uint64_t>(step)))) return true;
+        if (step % rule.number == 0 || (step < rule.number && std::has_single_bit(static_cast<std::uint64_t>(step))))
+          return true;
         break;
     }
   }

@@ -24,7 +24,8 @@ class TangentProbe : public Probe {
         out.add(name, "n", labels, static_cast<double>(h.n), h.n);
         out.add(name, "rank", labels, rank, h.n);
         out.add(name, "chance", labels, rank / static_cast<double>(h.d), h.n);
-        out.add(name, "explained", labels, spread ? explained_share(h.scatter, basis.directions) : Value(), h.n, "no spread");
+        out.add(name, "explained", labels, spread ? explained_share(h.scatter, basis.directions) : Value(), h.n,
+                "no spread");
       }
       if (tap->bases().size() == 2) report_angles(out, name, tap->bases()[0], tap->bases()[1]);
     }

@@ -29,7 +29,8 @@ std::int64_t non_zero(const std::vector<double>& values, const Moments& m) {
 
 }  // namespace
 
-TapStatistics::TapStatistics(const Tap& tap) : tap_(tap), activation_(tap.width), gradient_(tap.width), micro_batch_(tap.width) {
+TapStatistics::TapStatistics(const Tap& tap)
+    : tap_(tap), activation_(tap.width), gradient_(tap.width), micro_batch_(tap.width) {
   const std::int64_t d = tap.width;
   slab_.place(sum_, "sum", DType::kF64, {d});
   slab_.place(unit_sum_, "unit_sum", DType::kF64, {d});
@@ -93,10 +94,12 @@ Value TapStatistics::ceiling(std::int64_t r) const {
 void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   const std::int64_t d = tap_.width, wanted = std::min(rank, d - 1);
   if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) return;
-  const Eigenpairs pairs = top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
+  const Eigenpairs pairs =
+      top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
   activation_start_ = pairs.vectors;
   const std::int64_t there = non_zero(pairs.values, activation_), r = std::min(wanted, there);
-  Basis current{"current", columns(pairs.vectors, 0, r), columns(pairs.vectors, r, std::clamp<std::int64_t>(there - r, 0, r)), step};
+  Basis current{"current", columns(pairs.vectors, 0, r),
+                columns(pairs.vectors, r, std::clamp<std::int64_t>(there - r, 0, r)), step};
   if (bases_.empty()) {
     Basis init = current;
     init.name = "init";

@@ -17,10 +17,10 @@ namespace nascent {
 
 // A named basis of a tap: global PCA of its activations.
 struct Basis {
-  std::string name;           // "init", "current"
-  DenseMatrix directions;     // [d, r], orthonormal
-  DenseMatrix next;           // [d, up to r]: the principal directions r+1 ... 2r of the same fit
-  std::int64_t born = 0;      // the step whose activations it was fitted on
+  std::string name;        // "init", "current"
+  DenseMatrix directions;  // [d, r], orthonormal
+  DenseMatrix next;        // [d, up to r]: the principal directions r+1 ... 2r of the same fit
+  std::int64_t born = 0;   // the step whose activations it was fitted on
 };
 
 class TapStatistics {
@@ -52,8 +52,8 @@ class TapStatistics {
   Tensor sum_, unit_sum_, scalars_, mean_, scatter_;  // of one micro-batch
   Moments activation_, gradient_, micro_batch_;
   DenseMatrix gradient_raw_;
-  DenseMatrix activation_start_, gradient_start_;     // where the next step's eigenvectors start from
-  std::vector<double> gradient_values_;               // largest eigenvalues of gradient_raw_
+  DenseMatrix activation_start_, gradient_start_;  // where the next step's eigenvectors start from
+  std::vector<double> gradient_values_;            // largest eigenvalues of gradient_raw_
   std::vector<Basis> bases_;
 };
 

@@ -11,7 +11,9 @@
 
 namespace nascent::test {
 
-inline std::string golden_path(const std::string& name) { return std::string(NASCENT_SOURCE_DIR) + "/tests/golden/" + name; }
+inline std::string golden_path(const std::string& name) {
+  return std::string(NASCENT_SOURCE_DIR) + "/tests/golden/" + name;
+}
 
 // Values of a tensor that a Hugging Face file holds, in the order this program holds them.
 inline std::vector<double> in_our_order(const Parameter& p, const View& file) {
@@ -20,7 +22,8 @@ inline std::vector<double> in_our_order(const Parameter& p, const View& file) {
   const std::int64_t rows = p.value.shape()[0], cols = p.value.shape()[1];
   std::vector<double> turned(v.size());
   for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j) turned[static_cast<std::size_t>(i * cols + j)] = v[static_cast<std::size_t>(j * rows + i)];
+    for (std::int64_t j = 0; j < cols; ++j)
+      turned[static_cast<std::size_t>(i * cols + j)] = v[static_cast<std::size_t>(j * rows + i)];
   }
   return turned;
 }
@@ -32,8 +35,12 @@ inline void set_values(const Tensor& t, const std::vector<double>& v) {
 // Wants every tap and keeps what it is shown, with the addresses.
 struct Recording : Listener {
   bool wants(const std::string&) const override { return true; }
-  void on_value(Stream&, const Tap& tap, View v) override { value[tap.name] = values(v), value_address[tap.name] = v.address(); }
-  void on_grad(Stream&, const Tap& tap, View g) override { grad[tap.name] = values(g), grad_address[tap.name] = g.address(); }
+  void on_value(Stream&, const Tap& tap, View v) override {
+    value[tap.name] = values(v), value_address[tap.name] = v.address();
+  }
+  void on_grad(Stream&, const Tap& tap, View g) override {
+    grad[tap.name] = values(g), grad_address[tap.name] = g.address();
+  }
   void on_block(Stream&, std::int64_t, View l, View dl) override {
     const auto a = values(l), b = values(dl);
     logits.insert(logits.end(), a.begin(), a.end());

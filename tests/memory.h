@@ -34,7 +34,8 @@ class Memory {
     const Tensor t = zeros(shape, DType::kI32);
     const Random random(7, "test", name);
     for (std::int64_t i = 0; i < t.size(); ++i) {
-      t.data<std::int32_t>()[i] = static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(below));
+      t.data<std::int32_t>()[i] =
+          static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(below));
     }
     return t;
   }

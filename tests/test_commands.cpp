@@ -26,8 +26,7 @@ struct Outcome {
 
 // Runs `nascent ARGUMENTS` in a folder, through the shell.
 Outcome nascent_in(const fs::path& folder, const std::string& arguments) {
-  const std::string command =
-      fmt::format("cd '{}' && '{}' {} 2>&1", folder.string(), NASCENT_PROGRAM, arguments);
+  const std::string command = fmt::format("cd '{}' && '{}' {} 2>&1", folder.string(), NASCENT_PROGRAM, arguments);
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Outcome outcome;
@@ -58,8 +57,7 @@ std::string small_text() {
   std::string text;
   std::uint64_t drawn = 0;
   for (int line = 0; line < 240; ++line) {
-    for (int word = 0; word < 9; ++word)
-      text += words[random.bits(drawn++) % words.size()] + (word == 8 ? "\n" : " ");
+    for (int word = 0; word < 9; ++word) text += words[random.bits(drawn++) % words.size()] + (word == 8 ? "\n" : " ");
     if (line % 4 == 3) text += "\n";
   }
   return text;
@@ -125,19 +123,18 @@ void check_refused(const TemporaryFolder& folder, const std::vector<Refused>& al
 
 TEST_CASE("a command line that cannot be read is refused in one line that lists the commands") {
   const TemporaryFolder folder;
-  check_refused(
-      folder,
-      {{"", "nascent: a command is missing, expected one of: train, ...; see nascent --help"},
-       {"frobnicate", "nascent: unknown command frobnicate, expected one of: train, ...; see nascent --help"},
-       {"corpus",
-        "nascent corpus: a command is missing, expected one of: train-tokenizer, ...; see nascent corpus "
-        "--help"},
-       {"corpus frob",
-        "nascent corpus: unknown command frob, expected one of: train-tokenizer, ...; see nascent corpus "
-        "--help"},
-       {"train", "nascent train: config is required; see nascent train --help"},
-       {"train tiny.toml --frob", "nascent train: ...--frob; see nascent train --help"},
-       {"generate tiny --tokens x", "nascent generate: --tokens: ...; see nascent generate --help"}});
+  check_refused(folder,
+                {{"", "nascent: a command is missing, expected one of: train, ...; see nascent --help"},
+                 {"frobnicate", "nascent: unknown command frobnicate, expected one of: train, ...; see nascent --help"},
+                 {"corpus",
+                  "nascent corpus: a command is missing, expected one of: train-tokenizer, ...; see nascent corpus "
+                  "--help"},
+                 {"corpus frob",
+                  "nascent corpus: unknown command frob, expected one of: train-tokenizer, ...; see nascent corpus "
+                  "--help"},
+                 {"train", "nascent train: config is required; see nascent train --help"},
+                 {"train tiny.toml --frob", "nascent train: ...--frob; see nascent train --help"},
+                 {"generate tiny --tokens x", "nascent generate: --tokens: ...; see nascent generate --help"}});
   CHECK(nascent_in(folder.path, "--help").exit_code == 0);
   CHECK(nascent_in(folder.path, "corpus tokenize --help").exit_code == 0);
 }
@@ -147,8 +144,7 @@ TEST_CASE("a bad configuration is refused in one line that names place and expec
   write(place.path / "typo.toml", std::string(kConfig) + "setps = 5\n");
   write(place.path / "type.toml", std::string(kConfig) + "micro_batch = \"two\"\n");
   write(place.path / "broken.toml", "name = \n");
-  const std::string no_schedule =
-      "is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"";
+  const std::string no_schedule = "is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"";
   const std::vector<Refused> files = {
       {"typo.toml", "typo.toml:14: unknown key train.setps; did you mean train.steps?"},
       {"type.toml", "train.micro_batch = \"two\" at type.toml:14: expected an integer from 0 to 16777216"},
@@ -186,8 +182,7 @@ TEST_CASE("a bad configuration is refused in one line that names place and expec
        "probes.taps: \"blocks.7.*\" fits no tap of this model; expected a name like embed or ..."},
       {"'eval.at=[\"sometimes\"]'", "eval.at: \"sometimes\" " + no_schedule},
       {"'probes.norms.at=[\"every 0\"]'", "probes.norms.at: \"every 0\" " + no_schedule}};
-  for (const Refused& r : keys)
-    check_refused(place, {{"train tiny.toml --set " + r.arguments, "nascent: " + r.line}});
+  for (const Refused& r : keys) check_refused(place, {{"train tiny.toml --set " + r.arguments, "nascent: " + r.line}});
   CHECK_FALSE(fs::exists(place.path / "runs"));
 }
 
@@ -254,12 +249,10 @@ TEST_CASE("an existing run is removed only with --overwrite, and not by a config
   CHECK(fs::exists(place.weights("tiny", 1)));
 }
 
-TEST_CASE(
-    "a run from another run's config.toml, in place or under another name, has the same weights to the bit") {
+TEST_CASE("a run from another run's config.toml, in place or under another name, has the same weights to the bit") {
   const Workplace place;
   REQUIRE(place.run("train tiny.toml").exit_code == 0);
-  const std::string weights = read(place.weights("tiny", 3)),
-                    config = read(place.path / "runs/tiny/config.toml");
+  const std::string weights = read(place.weights("tiny", 3)), config = read(place.path / "runs/tiny/config.toml");
   REQUIRE(place.run("train runs/tiny/config.toml --set name=again").exit_code == 0);
   CHECK(read(place.weights("again", 3)) == weights);
   REQUIRE(place.run("train runs/tiny/config.toml --overwrite").exit_code == 0);
@@ -281,8 +274,7 @@ TEST_CASE("generate and info refuse a folder without a checkpoint or without a t
       place,
       {{"generate runs/empty", "nascent: runs/empty: the run has no checkpoint yet"},
        {"generate none", "nascent: none: not a run's folder: expected config.toml and checkpoints in it"},
-       {"generate runs/tiny",
-        "nascent: runs/tiny/checkpoints/step_00000003: no tokenizer.model in this checkpoint"}});
+       {"generate runs/tiny", "nascent: runs/tiny/checkpoints/step_00000003: no tokenizer.model in this checkpoint"}});
   const Outcome info = place.run("info none");
   CHECK(info.exit_code == 2);
   CHECK(info.says("nascent: none: neither a run (no metrics.db) nor a checkpoint (no config.json)\n"));

@@ -74,8 +74,7 @@ bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; 
 
 TEST_CASE("config: keys in the file replace defaults, the others stay") {
   Config config;
-  CHECK(
-      config.refusal("name = 'x'\n[train]\nsteps = 7\noptimizer.rate = 1\n[model]\ntied = false\n").empty());
+  CHECK(config.refusal("name = 'x'\n[train]\nsteps = 7\noptimizer.rate = 1\n[model]\ntied = false\n").empty());
   CHECK(config.example.name == "x");
   CHECK(config.example.steps == 7);
   CHECK(config.example.rate == 1.0);  // an integer where a number is declared
@@ -98,8 +97,7 @@ TEST_CASE("config: --set overrides the file with a TOML value, or failing that a
   CHECK(config.example.name == "a = 1\nb = 2");
 
   CHECK(config.refusal("", {"train.steps"}) == "--set train.steps: expected KEY=VALUE");
-  CHECK(config.refusal("", {"train={steps=3}"}) ==
-        "--set train={steps=3}: expected one key's value, not a table");
+  CHECK(config.refusal("", {"train={steps=3}"}) == "--set train={steps=3}: expected one key's value, not a table");
   CHECK(config.refusal("train = 3", {"train.steps=3"}) == "--set train.steps=3: train is not a table");
   CHECK(config.refusal("", {"train.steps=0"}) ==
         "train.steps = 0 given by --set: expected an integer from 1 to 1000000000");
@@ -132,8 +130,7 @@ TEST_CASE("config: a wrong value names key, place, value and what is expected") 
   CHECK(config.refusal("train.precision = 'fp8'") ==
         "train.precision = \"fp8\" at run.toml:1: expected one of \"fp32\", \"bf16\"");
   CHECK(config.refusal("train = 3") == "train = 3 at run.toml:1: expected a table [train]");
-  CHECK(config.refusal("[train]\noptimizer = 3") ==
-        "train.optimizer = 3 at run.toml:2: expected a table [optimizer]");
+  CHECK(config.refusal("[train]\noptimizer = 3") == "train.optimizer = 3 at run.toml:2: expected a table [optimizer]");
 }
 
 TEST_CASE("config: every key nobody declared is refused, with the nearest known one") {
@@ -161,8 +158,8 @@ TEST_CASE("config: what is written reads back as exactly the same values") {
   Config config;
   const double eps = std::numeric_limits<double>::denorm_min();
   for (const double rate : {0.0, -0.0, 1.0, 0.1, 1.0 / 3, 1e-300, eps, 5e-5, 1 - 1e-16}) {
-    for (const std::string& name : {std::string("quote \" back \\ tab \t line \n"),
-                                    std::string("\x01\x7f\r") + '\0', std::string("é 𝄞 #")}) {
+    for (const std::string& name :
+         {std::string("quote \" back \\ tab \t line \n"), std::string("\x01\x7f\r") + '\0', std::string("é 𝄞 #")}) {
       Example written;
       written.name = name;
       written.steps = 999'999'999;
@@ -185,8 +182,7 @@ TEST_CASE("config: what is written reads back as exactly the same values") {
   }
 }
 
-TEST_CASE(
-    "config: the text holds every key with its help, each table once and its own keys before inner tables") {
+TEST_CASE("config: the text holds every key with its help, each table once and its own keys before inner tables") {
   ConfigWriter writer;
   Example().declare(writer);
   CHECK(writer.text() ==

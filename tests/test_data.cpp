@@ -118,12 +118,10 @@ TEST_CASE("bytes that are not UTF-8 are refused with their offset") {
   CHECK(failure.says(folder.file("latin")));
 
   const auto valid = [](std::string_view text) { return find_invalid_utf8(text) == text.size(); };
-  for (const char* text : {"", "a", "é", "\u0800", "\uFFFF", "\U00010000", "\U0010FFFF", "日本\n"})
-    CHECK(valid(text));
+  for (const char* text : {"", "a", "é", "\u0800", "\uFFFF", "\U00010000", "\U0010FFFF", "日本\n"}) CHECK(valid(text));
   // A lone continuation, a cut sequence, overlong forms, a surrogate, beyond U+10FFFF.
-  for (const char* text :
-       {"\x80", "\xE6\x97", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF", "\xED\xA0\x80",
-        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC3\x28", "\xE6\x97\x28"})
+  for (const char* text : {"\x80", "\xE6\x97", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
+                           "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC3\x28", "\xE6\x97\x28"})
     CHECK(!valid(text));
 }
 
@@ -224,8 +222,7 @@ TEST_CASE("held-out documents are the same for all runs, nested in the fraction 
     }
   }
   // Four standard deviations of a binomial count.
-  CHECK(std::abs(static_cast<double>(split_documents(100000, 0.05).heldout.size()) - 5000) <
-        4 * std::sqrt(4750));
+  CHECK(std::abs(static_cast<double>(split_documents(100000, 0.05).heldout.size()) - 5000) < 4 * std::sqrt(4750));
   // A longer file adds documents and moves none.
   const auto few = split_documents(33, 0.3).heldout, many = split_documents(1000, 0.3).heldout;
   REQUIRE(few.size() > 0);
@@ -270,9 +267,7 @@ TEST_CASE("sample k is tokens kT to kT+T, and targets are the tokens behind them
       }
     }
     CHECK(failure_of([&] { windows.fill(windows.count(), inputs, targets); }).exit_code == 2);
-    CHECK(failure_of([&] {
-            windows.fill(0, inputs, std::span(targets).first(targets.size() - 1));
-          }).exit_code == 2);
+    CHECK(failure_of([&] { windows.fill(0, inputs, std::span(targets).first(targets.size() - 1)); }).exit_code == 2);
   }
   const Failure short_text = failure_of([&] { Windows(stream, 42); });
   CHECK(short_text.exit_code == 2);

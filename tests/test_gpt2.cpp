@@ -1,7 +1,7 @@
 // The transformer against PyTorch and transformers (tests/golden/make_gpt2.py), and against itself.
-#include "train/optimizer.h"
 #include "tests/catch.h"
 #include "tests/golden.h"
+#include "train/optimizer.h"
 
 using namespace nascent;
 using namespace nascent::test;
@@ -19,7 +19,8 @@ struct Golden {
     spec.layers = integer("n_layer");
     spec.heads = integer("n_head");
     spec.hidden = integer("n_inner");
-    spec.activation = file.metadata().at("activation_function") == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
+    spec.activation =
+        file.metadata().at("activation_function") == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
     model = std::make_unique<Transformer>(spec, dtype);
     for (Parameter& p : model->parameters()) set_values(p.value, in_our_order(p, file.at("param:" + p.name)));
     tokens = file.at("tokens");
@@ -115,17 +116,22 @@ TEST_CASE("ten clipped AdamW steps follow PyTorch's") {
       CHECK(std::abs(loss - losses[static_cast<std::size_t>(t)]) <= 1e-4);
       CHECK(std::abs(norm / norms[static_cast<std::size_t>(t)] - 1) <= 1e-4);
       const double clip = std::min(1.0, number("adamw_clip") / (norm + 1e-6));
-      optimizer.update(golden.s, {number("adamw_lr"), number("adamw_beta1"), number("adamw_beta2"), number("adamw_eps"),
-                                  number("adamw_weight_decay"), clip, t + 1}, {});
+      optimizer.update(golden.s,
+                       {number("adamw_lr"), number("adamw_beta1"), number("adamw_beta2"), number("adamw_eps"),
+                        number("adamw_weight_decay"), clip, t + 1},
+                       {});
     }
     for (const char* tensor : {"transformer.wte.weight", "transformer.h.0.attn.c_attn.weight"}) {
       const Parameter& p = *golden.model->parameters().find(tensor);
-      CHECK(largest_difference(values(p.value), in_our_order(p, golden.file.at(std::string("adamw_param:") + tensor))) <= 1e-5);
+      CHECK(largest_difference(values(p.value),
+                               in_our_order(p, golden.file.at(std::string("adamw_param:") + tensor))) <= 1e-5);
     }
   }
 }
 
-TEST_CASE("every parameter's gradient is the derivative of the loss, accumulated over micro-batches (finite differences in double)") {
+TEST_CASE(
+    "every parameter's gradient is the derivative of the loss, accumulated over micro-batches (finite differences in "
+    "double)") {
   for (const Activation activation : {Activation::kGeluTanh, Activation::kGeluErf}) {
     Stream s;
     Transformer model(tiny_spec(activation), DType::kF64);
@@ -149,7 +155,8 @@ TEST_CASE("every parameter's gradient is the derivative of the loss, accumulated
       model.backward(s, targets.slice(2 * i, 2), scale);
     }
     double square = 0;
-    for (const Parameter& p : model.parameters()) square += rms(values(p.grad)) * rms(values(p.grad)) * static_cast<double>(p.grad.size());
+    for (const Parameter& p : model.parameters())
+      square += rms(values(p.grad)) * rms(values(p.grad)) * static_cast<double>(p.grad.size());
     const double all = std::sqrt(square / static_cast<double>(model.parameters().count()));
     for (const Parameter& p : model.parameters()) {
       std::vector<double> numeric;
@@ -198,7 +205,9 @@ TEST_CASE("backward twice doubles every parameter's gradient and shows the same 
   CHECK(first.grad.size() == model.taps().size());
 }
 
-TEST_CASE("a tap shows the training buffer itself: its address, and what is written there reaches the loss and the gradients") {
+TEST_CASE(
+    "a tap shows the training buffer itself: its address, and what is written there reaches the loss and the "
+    "gradients") {
   Stream s;
   Memory m(DType::kF64);
   const Tensor tokens = m.ids("tokens", {2, 5}, 11), targets = m.ids("targets", {2, 5}, 11);
@@ -271,7 +280,9 @@ TEST_CASE("initial weights depend on seed and name alone, and have their standar
   Transformer deep(spec, DType::kF32);
   small.parameters().initialize(5);
   deep.parameters().initialize(5);
-  const auto of = [](const Transformer& model, const char* name) { return values(model.parameters().find(name)->value); };
+  const auto of = [](const Transformer& model, const char* name) {
+    return values(model.parameters().find(name)->value);
+  };
   CHECK(of(small, "transformer.h.0.attn.c_attn.weight") == of(deep, "transformer.h.0.attn.c_attn.weight"));
   deep.parameters().initialize(6);
   CHECK(of(small, "transformer.h.0.attn.c_attn.weight") != of(deep, "transformer.h.0.attn.c_attn.weight"));

@@ -65,16 +65,14 @@ std::vector<std::string> violations(std::string_view path, std::string_view text
     wrong.push_back(std::string(path) + " includes " + std::string(name) + ": " + std::string(why));
   };
   for (const auto& [quoted, name] : includes(text)) {
-    const std::size_t from =
-        name.find('/') == std::string_view::npos ? kFolders.size() : rank(first_part(name));
+    const std::size_t from = name.find('/') == std::string_view::npos ? kFolders.size() : rank(first_part(name));
     if (from == kFolders.size()) {
       if (quoted) complain(name, "a quoted name starts with one of our folders");
     } else if (from > rank(first_part(path))) {
       complain(name, "that folder is to the right of this one");
     }
-    const bool cuda =
-        std::any_of(kCudaHeaders.begin(), kCudaHeaders.end(),
-                    [name = name](std::string_view header) { return name.starts_with(header); });
+    const bool cuda = std::any_of(kCudaHeaders.begin(), kCudaHeaders.end(),
+                                  [name = name](std::string_view header) { return name.starts_with(header); });
     if (cuda && !path.ends_with("_cuda.cu")) complain(name, "only *_cuda.cu includes CUDA headers");
   }
   return wrong;
@@ -88,10 +86,8 @@ std::string read(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("the include checker sees what points right and lets through what does not") {
-  CHECK(violations("data/a.cpp", "#include \"kernels/view.h\"\n#include \"data/a.h\"\n#include <string>\n")
-            .empty());
-  CHECK(
-      violations("model/families/gpt2.cpp", "#include \"model/plan.h\"\n#include \"data/order.h\"").empty());
+  CHECK(violations("data/a.cpp", "#include \"kernels/view.h\"\n#include \"data/a.h\"\n#include <string>\n").empty());
+  CHECK(violations("model/families/gpt2.cpp", "#include \"model/plan.h\"\n#include \"data/order.h\"").empty());
   CHECK(violations("tests/test_a.cpp", "#include \"train/config.h\"\n").empty());
   CHECK(violations("kernels/a.h", "// #include \"train/config.h\"\nint include;\n").empty());
 

@@ -68,12 +68,16 @@ TEST_CASE("warm-started top eigenvectors agree with the full solve, whatever the
     std::vector<double> planted;
     for (std::int64_t i = 1; i <= d; ++i) planted.push_back(c.value(static_cast<double>(i)));
     DenseMatrix turned = rotation;
-    for (std::size_t i = 0; i < turned.data.size(); ++i) turned.data[i] += c.drift * drift.data[i] / std::sqrt(static_cast<double>(d));
-    const DenseMatrix before = with_eigenvalues(planted, orthonormalize(turned)), now = with_eigenvalues(planted, rotation);
-    const Eigenpairs start = top_eigen(before, carried, r, {}, 1e-4), found = top_eigen(now, carried, r, start.vectors, 1e-4);
+    for (std::size_t i = 0; i < turned.data.size(); ++i)
+      turned.data[i] += c.drift * drift.data[i] / std::sqrt(static_cast<double>(d));
+    const DenseMatrix before = with_eigenvalues(planted, orthonormalize(turned)),
+                      now = with_eigenvalues(planted, rotation);
+    const Eigenpairs start = top_eigen(before, carried, r, {}, 1e-4),
+                     found = top_eigen(now, carried, r, start.vectors, 1e-4);
     CHECK(sine_of_largest_angle(columns(found.vectors, 0, r), columns(rotation, 0, r)) <= 1e-4);
     for (std::int64_t i = 0; i < r; ++i) {
-      CHECK(std::abs(found.values[static_cast<std::size_t>(i)] - planted[static_cast<std::size_t>(i)]) <= 1e-7 * planted[0]);
+      CHECK(std::abs(found.values[static_cast<std::size_t>(i)] - planted[static_cast<std::size_t>(i)]) <=
+            1e-7 * planted[0]);
     }
   }
 }

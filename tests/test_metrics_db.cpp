@@ -206,8 +206,7 @@ TEST_CASE("metrics: what is not a metrics.db is refused as the user's input, and
     }
   };
   const auto other = folder.path / "other.db";
-  std::ofstream(other)
-      << "not a database, but long enough to have a header of one hundred bytes or so, and more";
+  std::ofstream(other) << "not a database, but long enough to have a header of one hundred bytes or so, and more";
   std::ofstream(folder.path / "empty.db") << "";
   CHECK(refused([&] { MetricsDb::open_for_reading(other); }));
   CHECK(refused([&] { MetricsDb::append(other); }));

@@ -82,8 +82,7 @@ TEST_CASE("a planted bigram chain is found by order 2 and not by order 1") {
   // Token k is followed by k + 1 or k + 3 (modulo 10), evenly: ln 2 nats behind one token, ln 10 without.
   const Random random(2, "test", "chain");
   Ids tokens{0};
-  for (std::uint64_t i = 0; i < 60000; ++i)
-    tokens.push_back((tokens.back() + (random.uniform(i) < 0.5 ? 1 : 3)) % 10);
+  for (std::uint64_t i = 0; i < 60000; ++i) tokens.push_back((tokens.back() + (random.uniform(i) < 0.5 ? 1 : 3)) % 10);
   const Ids train(tokens.begin(), tokens.begin() + 50000), heldout(tokens.begin() + 50000, tokens.end());
   const NgramBaselines found = baselines_of(train, heldout, 33, 10);
   CHECK(found.targets == 10000 / 33 * 33);

@@ -43,13 +43,19 @@ Input parameter(Memory& m, const char* name, Shape shape, double std = 1, double
 
 NamedOp linear(std::int64_t n, std::int64_t in, std::int64_t out, bool bias) {
   return {bias ? "linear" : "linear without bias", [=](Memory& m) {
-            Op op{{activation(m, "x", {n, in}), parameter(m, "w", {out, in})}, {m.zeros({n, out})}, {m.normal("dy", {n, out})}, {}, {}};
+            Op op{{activation(m, "x", {n, in}), parameter(m, "w", {out, in})},
+                  {m.zeros({n, out})},
+                  {m.normal("dy", {n, out})},
+                  {},
+                  {}};
             if (bias) op.inputs.push_back(parameter(m, "b", {out}));
             const auto [x, w] = std::pair(op.inputs[0], op.inputs[1]);
             const Input b = bias ? op.inputs[2] : Input{};
             const Tensor y = op.outputs[0], dy = op.output_gradients[0];
             op.forward = [=](Stream& s) { linear_forward(s, y, x.value, w.value, b.value); };
-            op.backward = [=](Stream& s) { linear_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, w.value); };
+            op.backward = [=](Stream& s) {
+              linear_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, w.value);
+            };
             return op;
           }};
 }
@@ -91,7 +97,8 @@ NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
               if (residual) add_forward(s, y, y, x.value);
             };
             op.backward = [=](Stream& s) {
-              layernorm_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, mean, rstd, w.value, residual ? dy : Tensor());
+              layernorm_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, mean, rstd, w.value,
+                                 residual ? dy : Tensor());
             };
             return op;
           }};
@@ -124,33 +131,35 @@ NamedOp attention(std::int64_t b, std::int64_t t, int heads, std::int64_t d) {
 
 // The gradient of scale * sum of losses; every third target is ignored.
 NamedOp head(std::int64_t n, std::int64_t c, std::int64_t vocab) {
-  return {"linear cross entropy", [=](Memory& m) {
-            const double scale = 0.3;
-            Op op{{activation(m, "h", {n, c}), parameter(m, "w", {vocab, c}, 0.5)}, {m.zeros({n})}, {m.zeros({n})}, {}, {}};
-            const auto [h, w] = std::pair(op.inputs[0], op.inputs[1]);
-            const Tensor targets = m.ids("targets", {n}, vocab), losses = op.outputs[0];
-            for (std::int64_t i = 0; i < n; ++i) {
-              Memory::set(op.output_gradients[0], i, scale);
-              if (i % 3 == 1) targets.data<std::int32_t>()[i] = kIgnored;
-            }
-            op.forward = [=](Stream& s) { linear_cross_entropy_forward(s, losses, h.value, w.value, targets); };
-            op.backward = [=](Stream& s) {
-              linear_cross_entropy_forward_backward(s, losses, h.gradient, w.gradient, h.value, w.value, targets, scale);
-            };
-            return op;
-          }};
+  return {
+      "linear cross entropy", [=](Memory& m) {
+        const double scale = 0.3;
+        Op op{{activation(m, "h", {n, c}), parameter(m, "w", {vocab, c}, 0.5)}, {m.zeros({n})}, {m.zeros({n})}, {}, {}};
+        const auto [h, w] = std::pair(op.inputs[0], op.inputs[1]);
+        const Tensor targets = m.ids("targets", {n}, vocab), losses = op.outputs[0];
+        for (std::int64_t i = 0; i < n; ++i) {
+          Memory::set(op.output_gradients[0], i, scale);
+          if (i % 3 == 1) targets.data<std::int32_t>()[i] = kIgnored;
+        }
+        op.forward = [=](Stream& s) { linear_cross_entropy_forward(s, losses, h.value, w.value, targets); };
+        op.backward = [=](Stream& s) {
+          linear_cross_entropy_forward_backward(s, losses, h.gradient, w.gradient, h.value, w.value, targets, scale);
+        };
+        return op;
+      }};
 }
 
 std::vector<NamedOp> small_ops() {
-  return {linear(1, 1, 1, true),   linear(5, 3, 7, true),  linear(33, 9, 4, false), embedding(1, 1, 1),      embedding(33, 5, 3),
-          position(3, 5, 7),       layernorm(1, 3, false), layernorm(67, 9, false), layernorm(67, 9, true),  gelu(true, 33),
-          gelu(false, 33),         attention(1, 1, 1, 1),  attention(2, 5, 3, 3),   attention(1, 67, 2, 3),  head(1, 3, 2),
-          head(33, 5, 11)};
+  return {linear(1, 1, 1, true),  linear(5, 3, 7, true),  linear(33, 9, 4, false), embedding(1, 1, 1),
+          embedding(33, 5, 3),    position(3, 5, 7),      layernorm(1, 3, false),  layernorm(67, 9, false),
+          layernorm(67, 9, true), gelu(true, 33),         gelu(false, 33),         attention(1, 1, 1, 1),
+          attention(2, 5, 3, 3),  attention(1, 67, 2, 3), head(1, 3, 2),           head(33, 5, 11)};
 }
 // Sizes past every block: query blocks, head blocks, chunks of rows; odd ones.
 std::vector<NamedOp> large_ops() {
-  return {linear(1000, 33, 65, true), embedding(1000, 33, 65), position(3, 129, 33),  layernorm(1000, 129, true), gelu(true, 33333),
-          gelu(false, 33333),         attention(2, 131, 3, 17), attention(1, 1000, 2, 8), head(1027, 33, 1000)};
+  return {linear(1000, 33, 65, true), embedding(1000, 33, 65),  position(3, 129, 33),
+          layernorm(1000, 129, true), gelu(true, 33333),        gelu(false, 33333),
+          attention(2, 131, 3, 17),   attention(1, 1000, 2, 8), head(1027, 33, 1000)};
 }
 
 double weighted_sum(const Op& op) {
@@ -238,7 +247,8 @@ TEST_CASE("backward twice doubles parameter gradients and leaves activation grad
         double worst = 0;
         for (std::size_t j = 0; j < now.size(); ++j) {
           const double expected = op.inputs[i].parameter ? 2 * once[i][j] : once[i][j];
-          const double tolerance = op.inputs[i].parameter ? (dtype == DType::kF32 ? 1e-5 : 1e-13) * (std::abs(expected) + rms(once[i])) : 0;
+          const double tolerance =
+              op.inputs[i].parameter ? (dtype == DType::kF32 ? 1e-5 : 1e-13) * (std::abs(expected) + rms(once[i])) : 0;
           if (!(std::abs(now[j] - expected) <= tolerance)) worst = std::abs(now[j] - expected);
         }
         INFO(named.name << " gradient of " << op.inputs[i].name);

@@ -1,7 +1,6 @@
 // The measures on data whose answer is known: the specification's worked numbers, planted subspaces, isotropic noise, and what must
 // be missing.
 #include <cmath>
-
 #include <fmt/format.h>
 
 #include "probes/geometry.h"
@@ -25,7 +24,8 @@ Tensor rows(Memory& m, const std::vector<std::vector<double>>& points) {
   const auto n = static_cast<std::int64_t>(points.size()), d = static_cast<std::int64_t>(points[0].size());
   const Tensor t = m.zeros({n, d});
   for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t j = 0; j < d; ++j) Memory::set(t, i * d + j, points[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]);
+    for (std::int64_t j = 0; j < d; ++j)
+      Memory::set(t, i * d + j, points[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)]);
   }
   return t;
 }
@@ -97,7 +97,8 @@ TEST_CASE("a gradient with 70% of its energy in a known rank-4 subspace reads 0.
     const Tensor noise = m.normal("noise", {n, d}), g = m.zeros({n, d});
     // Each row's parts inside and outside are scaled so that the sums of squares are exactly 0.7 and 0.3.
     double inside = 0, outside = 0;
-    for (std::int64_t i = 0; i < n * d; ++i) (i % d < r ? inside : outside) += Memory::get(noise, i) * Memory::get(noise, i);
+    for (std::int64_t i = 0; i < n * d; ++i)
+      (i % d < r ? inside : outside) += Memory::get(noise, i) * Memory::get(noise, i);
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t k = 0; k < d; ++k) {
         double x = 0;
@@ -135,11 +136,13 @@ TEST_CASE("isotropic activations and gradients read their chance levels") {
     REQUIRE(statistics.bases().size() == 2);
     const Energy e = energy_in(g, statistics.gradient_raw(), statistics.bases()[0].directions, statistics.ceiling(r));
     // The share of N d independent squares in r of d directions: standard deviation sqrt(2 r (1 - r/d)/(N d^2)) at most.
-    const double chance = static_cast<double>(r) / d, sd = std::sqrt(2.0 * r * (1 - chance) / (n * static_cast<double>(d * d)));
+    const double chance = static_cast<double>(r) / d,
+                 sd = std::sqrt(2.0 * r * (1 - chance) / (n * static_cast<double>(d * d)));
     CHECK(e.chance == chance);
     CHECK(std::abs(*e.share - chance) <= 4 * sd);
     CHECK(std::abs(*e.log_odds) <= 4 * sd / (chance * (1 - chance)));
-    CHECK(std::abs(*alignment(statistics.activation().scatter, statistics.gradient_raw())) <= 3 * std::sqrt(2.0 / ((d - 1.0) * (d + 2.0))));
+    CHECK(std::abs(*alignment(statistics.activation().scatter, statistics.gradient_raw())) <=
+          3 * std::sqrt(2.0 / ((d - 1.0) * (d + 2.0))));
     const auto c = spectrum_of(g);
     REQUIRE(c);
     // Plain PR of isotropic data reads about n d/(d + n + 1), the unbiased form d.
@@ -168,7 +171,8 @@ TEST_CASE("cutting a step into micro-batches changes its moments only by roundin
         CHECK(parts.zero_rows == 1);
         CHECK(parts.n_centred == (gradient ? 998 : 999));
         CHECK(*parts.mean_norm() == Approx(*whole.mean_norm()).epsilon(1e-12));
-        CHECK(*participation_ratio(*spectrum_of(parts)) == Approx(*participation_ratio(*spectrum_of(whole))).epsilon(tolerance(dtype) / 2));
+        CHECK(*participation_ratio(*spectrum_of(parts)) ==
+              Approx(*participation_ratio(*spectrum_of(whole))).epsilon(tolerance(dtype) / 2));
         CHECK(trace(parts.scatter) == Approx(trace(whole.scatter)).epsilon(tolerance(dtype) / 2));
       }
     }
@@ -190,14 +194,15 @@ TEST_CASE("moments do not depend on the scale of the data, down to gradients of 
 
 TEST_CASE("a large mean does not drown the spread") {
   Memory m(DType::kF64), plain(DType::kF64);
-  const auto far = spectrum_of(moments_of(m.normal("x", {300, 5}, 1, 1e4))), near = spectrum_of(moments_of(plain.normal("x", {300, 5})));
+  const auto far = spectrum_of(moments_of(m.normal("x", {300, 5}, 1, 1e4))),
+             near = spectrum_of(moments_of(plain.normal("x", {300, 5})));
   CHECK(*participation_ratio(*far) == Approx(*participation_ratio(*near)).epsilon(1e-9));
 }
 
 TEST_CASE("what is undefined is missing, never 0 or NaN") {
   Memory m(DType::kF32);
-  CHECK(!spectrum_of(moments_of(m.normal("x", {1, 5}))));                  // one position has no covariance
-  CHECK(!spectrum_of(moments_of(m.normal("x", {7, 5}, 0, 3.7))));         // constant rows
+  CHECK(!spectrum_of(moments_of(m.normal("x", {1, 5}))));          // one position has no covariance
+  CHECK(!spectrum_of(moments_of(m.normal("x", {7, 5}, 0, 3.7))));  // constant rows
   const Moments zero = moments_of(m.zeros({7, 5}), true);
   CHECK(zero.zero_rows == 7);
   CHECK(!energy_in(zero, zero.raw(), axes(5, 2), {}).share);
@@ -278,7 +283,9 @@ TEST_CASE("init is frozen, current follows, and both are principal directions") 
     statistics.add_activation(s, h);
     statistics.fit_activation(number, 1);
   };
-  const auto along = [&](int basis, std::int64_t axis) { return std::abs(statistics.bases()[static_cast<std::size_t>(basis)].directions(axis, 0)); };
+  const auto along = [&](int basis, std::int64_t axis) {
+    return std::abs(statistics.bases()[static_cast<std::size_t>(basis)].directions(axis, 0));
+  };
   step(0, 3);
   step(1, 8);
   CHECK(statistics.bases()[0].name == "current");

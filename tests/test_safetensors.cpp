@@ -48,8 +48,7 @@ std::string refusal(const std::filesystem::path& path, const std::string& bytes)
 
 }  // namespace
 
-TEST_CASE(
-    "safetensors: what is written is read back, aligned, sorted, without holes and with the format named") {
+TEST_CASE("safetensors: what is written is read back, aligned, sorted, without holes and with the format named") {
   const TemporaryFolder folder;
   const auto path = folder.path / "model.safetensors";
   const std::vector<float> odd = {1, -2, 3};
@@ -92,8 +91,7 @@ TEST_CASE("safetensors: a file cut at any byte is refused as the user's input") 
   const TemporaryFolder folder;
   const auto path = folder.path / "whole.safetensors";
   const std::vector<float> x(5, 1.5f);
-  write_safetensors(path,
-                    {{"x", View(x.data(), DType::kF32, {5})}, {"y", View(x.data(), DType::kF32, {1, 3})}});
+  write_safetensors(path, {{"x", View(x.data(), DType::kF32, {5})}, {"y", View(x.data(), DType::kF32, {1, 3})}});
   const std::string whole = read_bytes(path);
   CHECK(refusal(folder.path / "cut", whole).empty());
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -107,8 +105,7 @@ TEST_CASE("safetensors: no change of one byte of the header crashes, and none re
   const TemporaryFolder folder;
   const auto path = folder.path / "whole.safetensors";
   const std::vector<float> x(5, 1.5f);
-  write_safetensors(path,
-                    {{"x", View(x.data(), DType::kF32, {5})}, {"y", View(x.data(), DType::kF32, {1, 3})}});
+  write_safetensors(path, {{"x", View(x.data(), DType::kF32, {5})}, {"y", View(x.data(), DType::kF32, {1, 3})}});
   const std::string whole = read_bytes(path);
   std::uint64_t header = 0;
   std::memcpy(&header, whole.data(), 8);
@@ -149,17 +146,13 @@ TEST_CASE("safetensors: a hostile header is refused and the message names what w
   contains(refused(R"({"x":{"shape":[2],"data_offsets":[0,8]}})"), "dtype is missing");
   contains(refused(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})"), "not a list of sizes");
   contains(refused(R"({"x":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})"), "not a list of sizes");
-  contains(refused(R"({"x":{"dtype":"F32","shape":[1,1,1,1,2],"data_offsets":[0,8]}})"),
-           "5 dimensions, at most 4");
-  contains(refused(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})"),
-           "takes 12 bytes, data_offsets hold 8");
-  contains(refused(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})"),
-           "too large");
+  contains(refused(R"({"x":{"dtype":"F32","shape":[1,1,1,1,2],"data_offsets":[0,8]}})"), "5 dimensions, at most 4");
+  contains(refused(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})"), "takes 12 bytes, data_offsets hold 8");
+  contains(refused(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})"), "too large");
   contains(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})"), "not [begin, end]");
   contains(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})"), "not [begin, end]");
   contains(refused(R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})"), "the file has 8");
-  contains(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[18446744073709551612,4]}})"),
-           "[begin, end]");
+  contains(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[18446744073709551612,4]}})"), "[begin, end]");
   contains(refused(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),
            "begins at byte 4 of the data, expected 0");
   contains(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"

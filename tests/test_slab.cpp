@@ -17,7 +17,8 @@ TEST_CASE("a slab gives every tensor its planned shape, zeros, and an address th
   slab.place(twice, "twice", DType::kF64, {1000});
   CHECK(!odd);
   slab.allocate();
-  for (const Tensor& t : {odd, ids, twice}) CHECK(reinterpret_cast<std::uintptr_t>(t.address()) % Slab::kAlignment == 0);
+  for (const Tensor& t : {odd, ids, twice})
+    CHECK(reinterpret_cast<std::uintptr_t>(t.address()) % Slab::kAlignment == 0);
   CHECK(odd.shape() == Shape{3, 33});
   CHECK(test::rms(test::values(odd)) == 0);
   CHECK(test::rms(test::values(twice)) == 0);

@@ -62,8 +62,7 @@ TEST_CASE("documents of odd sizes come back as written, in both widths") {
     std::vector<Ids> documents;
     for (const std::size_t size : {1, 0, 3, 33, 1000, 0}) {
       Ids ids(size);
-      for (std::size_t i = 0; i < size; ++i)
-        ids[i] = static_cast<std::int32_t>(vocabulary - 1 - static_cast<int>(i));
+      for (std::size_t i = 0; i < size; ++i) ids[i] = static_cast<std::int32_t>(vocabulary - 1 - static_cast<int>(i));
       documents.push_back(ids);
     }
     TokenFileWriter writer(folder.file("a"), vocabulary);
@@ -116,8 +115,7 @@ TEST_CASE("an index cut at any byte is refused as input") {
   const std::string whole = Index{}.text();
   for (std::size_t size = 0; size < whole.size(); ++size)
     REQUIRE(opening(folder, whole.substr(0, size)).exit_code == 2);
-  for (const std::size_t more : {1, 2, 4, 8})
-    REQUIRE(opening(folder, whole + std::string(more, '\0')).exit_code == 2);
+  for (const std::size_t more : {1, 2, 4, 8}) REQUIRE(opening(folder, whole + std::string(more, '\0')).exit_code == 2);
 }
 
 TEST_CASE("foreign, damaged and hostile headers are refused and named") {
@@ -239,8 +237,7 @@ TEST_CASE("more than 2^31 tokens in more than 2^32 bytes: the last ones are read
   Bytes idx{std::string("MMIDIDX\0\0", 9)};
   idx.add<std::uint64_t>({1}).add<std::uint8_t>({8}).add<std::uint64_t>({3, 4});
   idx.add<std::int32_t>({length, length, length});
-  idx.add<std::int64_t>({0, 2 * std::int64_t{length}, 4 * std::int64_t{length}})
-      .add<std::int64_t>({0, 1, 2, 3});
+  idx.add<std::int64_t>({0, 2 * std::int64_t{length}, 4 * std::int64_t{length}}).add<std::int64_t>({0, 1, 2, 3});
   REQUIRE(opening(folder, idx.text).message == "");
   const TokenFile tokens(folder.file("a"));
   CHECK(tokens.tokens() == 4500000003u);

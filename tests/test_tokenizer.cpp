@@ -18,8 +18,7 @@ namespace {
 
 // Enough varied words for a few hundred pieces.
 std::string some_text() {
-  const char* syllables[] = {"ba",  "ne",  "ti", "lo", "sur", "mek", "fa",
-                             "dri", "gol", "zu", "pe", "hin", "wa"};
+  const char* syllables[] = {"ba", "ne", "ti", "lo", "sur", "mek", "fa", "dri", "gol", "zu", "pe", "hin", "wa"};
   std::string text;
   for (std::uint32_t i = 1; i < 3000; ++i) {
     text += syllables[i % 13];
@@ -32,8 +31,7 @@ std::string some_text() {
 
 Tokenizer trained(const TemporaryFolder& folder, const TokenizerSettings& settings) {
   const std::string text = some_text();
-  const std::string_view documents[] = {std::string_view(text).substr(0, 999),
-                                        std::string_view(text).substr(999)};
+  const std::string_view documents[] = {std::string_view(text).substr(0, 999), std::string_view(text).substr(999)};
   train_tokenizer(folder.file("t.model"), documents, settings);
   return Tokenizer::load(folder.file("t.model"));
 }
@@ -77,9 +75,8 @@ TEST_CASE("text survives encoding and decoding: newlines, runs of spaces, bytes 
     CHECK(tokenizer.eos_id() == 2);
     CHECK(tokenizer.piece(3) == "\n");
     for (const std::string& text :
-         {some_text(), std::string(""), std::string("\n"), std::string("bane\n\n  tilo \n"),
-          std::string(" bane"), std::string("  \t \r\n"), std::string("Zürich 日本 \U0001F600 ①½ﬁ e\u0301"),
-          std::string("a\0b", 3)}) {
+         {some_text(), std::string(""), std::string("\n"), std::string("bane\n\n  tilo \n"), std::string(" bane"),
+          std::string("  \t \r\n"), std::string("Zürich 日本 \U0001F600 ①½ﬁ e\u0301"), std::string("a\0b", 3)}) {
       const std::vector<std::int32_t> ids = tokenizer.encode(text);
       CHECK(tokenizer.decode(ids) == text);
       CHECK(std::ranges::all_of(ids, [](std::int32_t id) { return id >= 3 && id < 400; }));
@@ -107,9 +104,8 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
   const std::string_view text[] = {"hello world\n"};
   for (const char* algorithm : {"unigram", "bpe"}) {
     const auto train = [&](std::int32_t vocab_size) {
-      return failure_of([&] {
-        train_tokenizer(folder.file("t.model"), text, {.vocab_size = vocab_size, .algorithm = algorithm});
-      });
+      return failure_of(
+          [&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = vocab_size, .algorithm = algorithm}); });
     };
     const Failure large = train(2000), small = train(30);
     INFO(large.message << "\n" << small.message);
@@ -125,21 +121,15 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
     std::filesystem::remove(folder.file("t.model"));
   }
   CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), {}, {}); }).exit_code == 2);
-  CHECK(failure_of([&] {
-          train_tokenizer(folder.file("t.model"), text, {.algorithm = "word"});
-        }).says("\"word\""));
-  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = -1}); }).exit_code ==
-        2);
-  CHECK(failure_of([&] {
-          train_tokenizer(folder.file("t.model"), text, {.character_coverage = 2});
-        }).exit_code == 2);
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.algorithm = "word"}); }).says("\"word\""));
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = -1}); }).exit_code == 2);
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.character_coverage = 2}); }).exit_code == 2);
 }
 
 TEST_CASE("texts on which SentencePiece would end the program are refused or learned") {
   const TemporaryFolder folder;
   const std::string path = folder.file("t.model");
-  for (const std::string& text :
-       {std::string("\0", 1), std::string("\t\t\n\t"), std::string("\n\n"), std::string()}) {
+  for (const std::string& text : {std::string("\0", 1), std::string("\t\t\n\t"), std::string("\n\n"), std::string()}) {
     const std::string_view documents[] = {text};
     CHECK(failure_of([&] { train_tokenizer(path, documents, {}); }).says("no text to train on"));
   }
@@ -162,8 +152,7 @@ TEST_CASE("what is no model is refused, and so are ids beyond the vocabulary") {
     CHECK(failure_of([&] { tokenizer.piece(id); }).exit_code == 2);
   }
   const std::string model = read_file(folder.file("t.model"));
-  for (const std::string& content :
-       {std::string(""), std::string("no model"), model.substr(0, model.size() / 2)}) {
+  for (const std::string& content : {std::string(""), std::string("no model"), model.substr(0, model.size() / 2)}) {
     write_file(folder.file("bad.model"), content);
     const Failure failure = failure_of([&] { Tokenizer::load(folder.file("bad.model")); });
     CHECK(failure.exit_code == 2);
@@ -194,8 +183,7 @@ TEST_CASE("a text file becomes a token file that decodes to its documents") {
   }
 }
 
-TEST_CASE(
-    "tokenizer.json holds the model: every piece in order of id, with its score, and the special tokens") {
+TEST_CASE("tokenizer.json holds the model: every piece in order of id, with its score, and the special tokens") {
   const TemporaryFolder folder;
   const std::string path = folder.file("t.model");
   trained(folder, {.vocab_size = 400});

@@ -65,11 +65,17 @@ Config small_config(const std::string& name) {
 struct Choose : Settings {
   explicit Choose(bool probes) : on(probes) {}
   bool on;
-  void key(const char*, std::int64_t& value, std::int64_t, std::int64_t, const char*) override { if (value == 16) value = 5; }
+  void key(const char*, std::int64_t& value, std::int64_t, std::int64_t, const char*) override {
+    if (value == 16) value = 5;
+  }
   void key(const char*, double&, double, double, const char*) override {}
-  void key(const char* name, bool& value, const char*) override { if (std::string(name) == "on") value = on; }
+  void key(const char* name, bool& value, const char*) override {
+    if (std::string(name) == "on") value = on;
+  }
   void key(const char*, std::string&, const char*) override {}
-  void key(const char* name, std::vector<std::string>& value, const char*) override { if (std::string(name) == "taps") value = {"*"}; }
+  void key(const char* name, std::vector<std::string>& value, const char*) override {
+    if (std::string(name) == "taps") value = {"*"};
+  }
   void choice(const char*, std::string&, const std::vector<std::string>&, const char*) override {}
   void begin(const char*) override {}
   void end() override {}
@@ -93,9 +99,12 @@ Outcome run(Config config, bool with_probes) {
 
 }  // namespace
 
-TEST_CASE("weights after 50 steps have the same bits with probes off and with every probe at every tap and step; two runs too") {
+TEST_CASE(
+    "weights after 50 steps have the same bits with probes off and with every probe at every tap and step; two runs "
+    "too") {
   const Workplace workplace;
-  const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true), again = run(small_config("again"), true);
+  const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true),
+                again = run(small_config("again"), true);
   CHECK(off.weights == on.weights);
   CHECK(off.losses == on.losses);
   CHECK(on.weights == again.weights);
@@ -149,7 +158,8 @@ TEST_CASE("one step in one, two or six micro-batches has one loss, one update an
   for (std::size_t i = 1; i < outcomes.size(); ++i) {
     CHECK(outcomes[i].losses[0] == Approx(outcomes[0].losses[0]).epsilon(1e-6));
     double square = 0, count = 0;
-    for (const auto& [name, g] : outcomes[0].weights) square += rms(g) * rms(g) * static_cast<double>(g.size()), count += static_cast<double>(g.size());
+    for (const auto& [name, g] : outcomes[0].weights)
+      square += rms(g) * rms(g) * static_cast<double>(g.size()), count += static_cast<double>(g.size());
     for (const auto& [name, g] : outcomes[0].weights) {
       INFO(name);
       CHECK(gradient_error(outcomes[i].weights[name], g, std::sqrt(square / count)) <= 1e-5);
@@ -199,7 +209,8 @@ TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its 
   std::vector<double> losses;
   for (int i = 0; i < 5; ++i) losses.push_back(trainer.step().loss);
   CHECK(trainer.folder().checkpoint_steps() == std::vector<std::int64_t>{0, 1, 2, 4});
-  const auto start = load_pretrained(trainer.folder().checkpoint(0)), first = load_pretrained(trainer.folder().checkpoint(1));
+  const auto start = load_pretrained(trainer.folder().checkpoint(0)),
+             first = load_pretrained(trainer.folder().checkpoint(1));
   Transformer fresh(config.spec(0), DType::kF32);
   fresh.parameters().initialize(1);
   for (const Parameter& p : fresh.parameters()) {
@@ -207,7 +218,8 @@ TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its 
     CHECK(values(start->parameters().find(p.name)->value) == values(p.value));
   }
   // The first update moves the weights: its learning rate is above 0.
-  CHECK(values(first->parameters().find("transformer.wte.weight")->value) != values(fresh.parameters().find("transformer.wte.weight")->value));
+  CHECK(values(first->parameters().find("transformer.wte.weight")->value) !=
+        values(fresh.parameters().find("transformer.wte.weight")->value));
 
   MetricsDb& metrics = trainer.metrics();
   CHECK(*metrics.last_step() == 4);
@@ -226,7 +238,9 @@ TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its 
   CHECK(clip == Approx(std::min(1.0, 1 / (std::sqrt(square) + 1e-6))).epsilon(1e-6));
 }
 
-TEST_CASE("a checkpoint folder is what Hugging Face's own files are: names, layout and bits of the golden model, and it loads again") {
+TEST_CASE(
+    "a checkpoint folder is what Hugging Face's own files are: names, layout and bits of the golden model, and it "
+    "loads again") {
   for (const char* name : {"gpt2_tanh.safetensors", "gpt2_erf.safetensors"}) {
     SafetensorsFile golden(golden_path(name));
     TransformerSpec spec;
@@ -291,8 +305,12 @@ TEST_CASE("a checkpoint with a tensor missing, of another shape, or unknown is r
     return std::string("accepted");
   };
   Memory m(DType::kF32);
-  CHECK(refuse("transformer.ln_f.bias", {}).find("no tensor transformer.ln_f.bias, expected one of shape (6)") != std::string::npos);
-  CHECK(refuse("transformer.ln_f.bias", {{"transformer.ln_f.bias", m.zeros({7})}}).find("has shape (7), expected (6)") != std::string::npos);
-  CHECK(refuse("", {{"transformer.h.0.extra", m.zeros({7})}}).find("transformer.h.0.extra belongs to no part") != std::string::npos);
+  CHECK(refuse("transformer.ln_f.bias", {}).find("no tensor transformer.ln_f.bias, expected one of shape (6)") !=
+        std::string::npos);
+  CHECK(
+      refuse("transformer.ln_f.bias", {{"transformer.ln_f.bias", m.zeros({7})}}).find("has shape (7), expected (6)") !=
+      std::string::npos);
+  CHECK(refuse("", {{"transformer.h.0.extra", m.zeros({7})}}).find("transformer.h.0.extra belongs to no part") !=
+        std::string::npos);
   CHECK(refuse("", {{"transformer.h.0.attn.bias", m.zeros({7})}}) == "accepted");
 }

@@ -10,12 +10,14 @@ namespace nascent {
 
 void Config::settings(Settings& s) {
   s.key("name", name, "name of the run; its folder is runs/NAME");
-  s.choice("precision", precision, {"fp32", "fp64"}, "numbers of weights, activations and gradients; fp64 is for tiny models");
+  s.choice("precision", precision, {"fp32", "fp64"},
+           "numbers of weights, activations and gradients; fp64 is for tiny models");
   s.key("threads", threads, 0, 4096, "CPU threads; 0 takes all this process may use");
 
   s.begin("model");
   s.choice("family", model.family, family_names(), "architecture");
-  s.key("preset", model.preset, "published sizes to start from (gpt2: distilgpt2, gpt2, gpt2-medium, gpt2-large, gpt2-xl); empty: none");
+  s.key("preset", model.preset,
+        "published sizes to start from (gpt2: distilgpt2, gpt2, gpt2-medium, gpt2-large, gpt2-xl); empty: none");
   s.key("vocab", model.vocab, 0, 1 << 21, "rows of the embedding; 0: the preset's, else the tokenizer's");
   s.key("context", model.context, 0, 1 << 20, "positions; 0: the preset's, else data.sequence");
   s.key("width", model.width, 0, 1 << 16, "size of the residual stream; 0: the preset's");
@@ -28,14 +30,16 @@ void Config::settings(Settings& s) {
   s.begin("data");
   s.key("tokens", data.tokens, "token file: PREFIX of PREFIX.bin and PREFIX.idx");
   s.key("tokenizer", data.tokenizer, "SentencePiece model the tokens were made with; copied into checkpoints");
-  s.key("heldout", data.heldout, 0, 0.5, "share of the documents that is never trained on; the same documents for every run");
+  s.key("heldout", data.heldout, 0, 0.5,
+        "share of the documents that is never trained on; the same documents for every run");
   s.key("sequence", data.sequence, 1, 1 << 20, "tokens of a sequence");
   s.end();
 
   s.begin("train");
   s.key("steps", train.steps, 1, 1000000000, "optimizer updates");
   s.key("batch", train.batch, 1, 1 << 24, "sequences of one step");
-  s.key("micro_batch", train.micro_batch, 0, 1 << 24, "sequences computed at a time, a divisor of batch; 0: all of them");
+  s.key("micro_batch", train.micro_batch, 0, 1 << 24,
+        "sequences computed at a time, a divisor of batch; 0: all of them");
   s.end();
 
   s.begin("optimizer");
@@ -60,13 +64,16 @@ void Config::settings(Settings& s) {
   s.end();
 
   s.begin("eval");
-  s.key("at", eval.at, "steps whose model is evaluated on held-out documents; the final model always is, on all of them");
+  s.key("at", eval.at,
+        "steps whose model is evaluated on held-out documents; the final model always is, on all of them");
   s.key("sequences", eval.sequences, 0, kNoLimit, "held-out sequences of an evaluation on the way; 0: all of them");
   s.key("ngrams", eval.ngrams, "compare with n-gram models of the same split (in memory: about 60 bytes a token)");
   s.end();
 
   s.begin("checkpoints");
-  s.key("at", checkpoints.at, "steps whose model is saved: \"every K\", \"pythia\" (0, 1, 2, 4 ... 512, 1000, 2000 ...), \"step S\"; the last always is");
+  s.key("at", checkpoints.at,
+        "steps whose model is saved: \"every K\", \"pythia\" (0, 1, 2, 4 ... 512, 1000, 2000 ...), \"step S\"; the "
+        "last always is");
   s.end();
 }
 
@@ -88,12 +95,13 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   const Family& family = family_of(model.family);
   TransformerSpec spec;
   if (!model.preset.empty()) {
-    const auto found = std::find_if(family.presets.begin(), family.presets.end(), [&](const Preset& p) { return p.name == model.preset; });
+    const auto found = std::find_if(family.presets.begin(), family.presets.end(),
+                                    [&](const Preset& p) { return p.name == model.preset; });
     if (found == family.presets.end()) {
       std::vector<std::string> names;
       for (const Preset& p : family.presets) names.push_back(p.name);
-      throw input_error("model.preset = \"{}\": family {} has none of that name, expected one of: {}", model.preset, family.name,
-                        fmt::join(names, ", "));
+      throw input_error("model.preset = \"{}\": family {} has none of that name, expected one of: {}", model.preset,
+                        family.name, fmt::join(names, ", "));
     }
     spec = found->spec;
   }
@@ -113,7 +121,8 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   if (data.sequence > spec.context) {
     throw input_error("data.sequence = {} is longer than the model's context of {}", data.sequence, spec.context);
   }
-  if (spec.vocab < tokenizer_vocab) throw input_error("model.vocab = {} is less than the tokenizer's {}", spec.vocab, tokenizer_vocab);
+  if (spec.vocab < tokenizer_vocab)
+    throw input_error("model.vocab = {} is less than the tokenizer's {}", spec.vocab, tokenizer_vocab);
   return spec;
 }
 

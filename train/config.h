@@ -12,7 +12,7 @@
 namespace nascent {
 
 struct Config {
-  std::string name;                     // the run's folder is runs/NAME
+  std::string name;  // the run's folder is runs/NAME
   std::string precision = "fp32";
   std::int64_t threads = 0;
 

@@ -132,9 +132,9 @@ std::string nearest(const std::string& key, const std::vector<std::string>& know
   const auto distance = [&](const std::string& other) {
     return std::min(edit_distance(key, other), 1 + edit_distance(last_part(key), last_part(other)));
   };
-  const auto best =
-      std::min_element(known.begin(), known.end(),
-                       [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
+  const auto best = std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
+    return distance(a) < distance(b);
+  });
   return best == known.end() ? "" : fmt::format("; did you mean {}?", *best);
 }
 
@@ -160,8 +160,7 @@ struct ConfigReader::Parsed {
     std::size_t line;  // 0: from --set
     std::string key;
   };
-  void collect_unknown(const std::string& prefix, const toml::table& table,
-                       std::vector<Unknown>& unknown) const;
+  void collect_unknown(const std::string& prefix, const toml::table& table, std::vector<Unknown>& unknown) const;
 };
 
 void ConfigReader::Parsed::read(const std::filesystem::path& path) {
@@ -228,8 +227,7 @@ const toml::node* ConfigReader::Parsed::declare(const char* name) {
   return table->get(name);
 }
 
-Error ConfigReader::Parsed::refusal(const char* name, const toml::node& node,
-                                    const std::string& expected) const {
+Error ConfigReader::Parsed::refusal(const char* name, const toml::node& node, const std::string& expected) const {
   const std::string key = dotted(tables, name);
   const std::string place =
       overridden.count(key) ? "given by --set" : fmt::format("at {}:{}", file, node.source().begin.line);
@@ -259,8 +257,7 @@ ConfigReader::ConfigReader(const std::filesystem::path& file, const std::vector<
 
 ConfigReader::~ConfigReader() = default;
 
-void ConfigReader::key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
-                       const char*) {
+void ConfigReader::key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char*) {
   const toml::node* node = parsed_->declare(name);
   if (!node) return;
   const auto found = node->value_exact<std::int64_t>();
@@ -309,8 +306,7 @@ void ConfigReader::key(const char* name, std::vector<std::string>& value, const 
   value = std::move(found);
 }
 
-void ConfigReader::choice(const char* name, std::string& value, const std::vector<std::string>& among,
-                          const char*) {
+void ConfigReader::choice(const char* name, std::string& value, const std::vector<std::string>& among, const char*) {
   const toml::node* node = parsed_->declare(name);
   if (!node) return;
   const auto found = node->value_exact<std::string>();
@@ -354,8 +350,7 @@ void ConfigWriter::declare(const char* name, std::string value, std::string expe
   declared_.push_back({std::move(table), name, std::move(value), std::move(expected), help});
 }
 
-void ConfigWriter::key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
-                       const char* help) {
+void ConfigWriter::key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char* help) {
   declare(name, toml_text(value), expected_integer(least, most), help);
 }
 

@@ -22,14 +22,12 @@ class ConfigReader final : public Settings {
   // Each replaces `value` when the file or an override holds the key. A number without a decimal point counts
   // as a double too; NaN and infinities are refused. Throws (input): `train.steps = -3 at run.toml:4:
   // expected an integer from 1 to 1000`.
-  void key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
-           const char* help) override;
+  void key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char* help) override;
   void key(const char* name, double& value, double least, double most, const char* help) override;
   void key(const char* name, bool& value, const char* help) override;
   void key(const char* name, std::string& value, const char* help) override;
   void key(const char* name, std::vector<std::string>& value, const char* help) override;
-  void choice(const char* name, std::string& value, const std::vector<std::string>& among,
-              const char* help) override;
+  void choice(const char* name, std::string& value, const std::vector<std::string>& among, const char* help) override;
   void begin(const char* name) override;
   void end() override;
 
@@ -44,14 +42,12 @@ class ConfigReader final : public Settings {
 
 class ConfigWriter final : public Settings {
  public:
-  void key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
-           const char* help) override;
+  void key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char* help) override;
   void key(const char* name, double& value, double least, double most, const char* help) override;
   void key(const char* name, bool& value, const char* help) override;
   void key(const char* name, std::string& value, const char* help) override;
   void key(const char* name, std::vector<std::string>& value, const char* help) override;
-  void choice(const char* name, std::string& value, const std::vector<std::string>& among,
-              const char* help) override;
+  void choice(const char* name, std::string& value, const std::vector<std::string>& among, const char* help) override;
   void begin(const char* name) override;
   void end() override;
 

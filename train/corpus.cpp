@@ -32,8 +32,8 @@ void corpus_tokenize(const TokenizeOptions& options) {
     bytes += document.size();
   }
   writer.finish();
-  fmt::print("{}: {} documents, {} tokens, {:.2f} bytes per token\n", options.out, writer.documents(),
-             writer.tokens(), static_cast<double>(bytes) / static_cast<double>(writer.tokens()));
+  fmt::print("{}: {} documents, {} tokens, {:.2f} bytes per token\n", options.out, writer.documents(), writer.tokens(),
+             static_cast<double>(bytes) / static_cast<double>(writer.tokens()));
 }
 
 }  // namespace nascent

@@ -13,7 +13,8 @@ Evaluation evaluate(Stream& s, Transformer& model, const Windows& windows, std::
   const std::int64_t wanted = sequences > 0 ? std::min(sequences, count) : count;
   const std::int64_t batch = model.batch(), length = windows.length();
   std::vector<std::int32_t> inputs(static_cast<std::size_t>(batch * length)), targets(inputs.size());
-  const View input_view(inputs.data(), DType::kI32, {batch, length}), target_view(targets.data(), DType::kI32, {batch, length});
+  const View input_view(inputs.data(), DType::kI32, {batch, length}),
+      target_view(targets.data(), DType::kI32, {batch, length});
 
   model.listen(false);
   Evaluation result;
@@ -25,7 +26,8 @@ Evaluation evaluate(Stream& s, Transformer& model, const Windows& windows, std::
     const std::int64_t filled = std::min(batch, wanted - first);
     for (std::int64_t i = 0; i < filled; ++i) {
       const auto place = static_cast<std::size_t>(i * length), n = static_cast<std::size_t>(length);
-      windows.fill(static_cast<std::uint64_t>(first + i), std::span(inputs).subspan(place, n), std::span(targets).subspan(place, n));
+      windows.fill(static_cast<std::uint64_t>(first + i), std::span(inputs).subspan(place, n),
+                   std::span(targets).subspan(place, n));
     }
     model.forward(s, input_view);
     double sum_of_losses = 0;

@@ -9,7 +9,7 @@
 namespace nascent {
 
 struct Evaluation {
-  double loss = 0;           // nats per target
+  double loss = 0;  // nats per target
   std::int64_t targets = 0;
 };
 

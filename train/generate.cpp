@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <numeric>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "data/tokenizer.h"
 #include "kernels/error.h"
@@ -36,7 +35,9 @@ std::int32_t draw(const std::vector<double>& logits, double temperature, std::in
   std::sort(ids.begin(), ids.end(), larger);
   if (k > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(k)));
   const double most = logits[static_cast<std::size_t>(ids.front())];
-  const auto weight = [&](std::int32_t id) { return std::exp((logits[static_cast<std::size_t>(id)] - most) / temperature); };
+  const auto weight = [&](std::int32_t id) {
+    return std::exp((logits[static_cast<std::size_t>(id)] - most) / temperature);
+  };
   double total = 0;
   for (const std::int32_t id : ids) total += weight(id);
   double left = uniform * total;
@@ -53,7 +54,8 @@ void generate(const GenerateOptions& options) {
   const std::filesystem::path folder = checkpoint_of(options.path);
   const auto model = load_pretrained(folder);
   const std::filesystem::path tokenizer_path = folder / "tokenizer.model";
-  if (!std::filesystem::exists(tokenizer_path)) throw input_error("{}: no tokenizer.model in this checkpoint", folder.string());
+  if (!std::filesystem::exists(tokenizer_path))
+    throw input_error("{}: no tokenizer.model in this checkpoint", folder.string());
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_path);
   std::vector<std::int32_t> ids = tokenizer.encode(options.prompt);
   if (ids.empty()) ids.push_back(std::max(tokenizer.bos_id(), 0));

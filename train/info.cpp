@@ -22,8 +22,9 @@ void print_program() {
 void print_model(const std::filesystem::path& folder) {
   const auto model = load_pretrained(folder);
   const TransformerSpec& spec = model->spec();
-  fmt::print("{}: family {}, {} parameters; vocab {}, context {}, width {}, layers {}, heads {}, hidden {}\n", folder.string(), spec.family,
-             model->parameters().count(), spec.vocab, spec.context, spec.width, spec.layers, spec.heads, spec.hidden);
+  fmt::print("{}: family {}, {} parameters; vocab {}, context {}, width {}, layers {}, heads {}, hidden {}\n",
+             folder.string(), spec.family, model->parameters().count(), spec.vocab, spec.context, spec.width,
+             spec.layers, spec.heads, spec.hidden);
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // The command line. Each subcommand is one function of one file; here are only its words.
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "kernels/error.h"
 #include "train/corpus.h"
@@ -21,7 +20,8 @@ void add_train(CLI::App& app) {
   auto* command = app.add_subcommand("train", "Train a language model from its initialization, measured at every step");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("config", options->config, "TOML file with the run's keys")->required();
-  command->add_option("--set", options->set, "A key in place of the file's, such as train.steps=20; may be repeated")->allow_extra_args(false);
+  command->add_option("--set", options->set, "A key in place of the file's, such as train.steps=20; may be repeated")
+      ->allow_extra_args(false);
   command->add_flag("--overwrite", options->overwrite, "Replace an earlier run of the same name");
   command->callback([options] { train(*options); });
 }
@@ -31,11 +31,15 @@ void add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateOptions>();
   command->add_option("path", options->path, "A run's folder (its last checkpoint) or a checkpoint's")->required();
   command->add_option("--prompt", options->prompt, "Text to continue")->capture_default_str();
-  command->add_option("--tokens", options->tokens, "Tokens to add")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--tokens", options->tokens, "Tokens to add")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   command->add_option("--temperature", options->temperature, "Of the softmax; 0 takes the likeliest token")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
-  command->add_option("--top-k", options->top_k, "Draw among the k likeliest tokens; 0: all")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--top-k", options->top_k, "Draw among the k likeliest tokens; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
   command->callback([options] { generate(*options); });
 }
@@ -54,8 +58,12 @@ void add_corpus(CLI::App& app) {
   train->add_option("text", fit->text, "UTF-8 text")->required();
   train->add_option("--out", fit->model, "Model to write, customarily NAME.model")->required();
   train->add_option("--vocab", fit->tokenizer.vocab_size, "Pieces")->capture_default_str();
-  train->add_option("--algorithm", fit->tokenizer.algorithm, "How pieces are chosen")->check(CLI::IsMember({"unigram", "bpe"}))->capture_default_str();
-  train->add_option("--coverage", fit->tokenizer.character_coverage, "Share of the characters with a piece of their own; others are spelled in bytes")
+  train->add_option("--algorithm", fit->tokenizer.algorithm, "How pieces are chosen")
+      ->check(CLI::IsMember({"unigram", "bpe"}))
+      ->capture_default_str();
+  train
+      ->add_option("--coverage", fit->tokenizer.character_coverage,
+                   "Share of the characters with a piece of their own; others are spelled in bytes")
       ->check(CLI::Range(0.5, 1.0))
       ->capture_default_str();
   separator(train, fit->separator);
@@ -112,7 +120,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
 
-  CLI::App app("nascent: trains small language models and measures the geometry of activations and gradients inside every step");
+  CLI::App app(
+      "nascent: trains small language models and measures the geometry of activations and gradients inside every step");
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   add_train(app);

@@ -33,9 +33,7 @@ constexpr const char* kSchema = R"(
 // Wait this long for another process's lock before giving up.
 constexpr int kBusyMilliseconds = 10'000;
 
-void bind_value(sqlite3_stmt* statement, int at, std::int64_t value) {
-  sqlite3_bind_int64(statement, at, value);
-}
+void bind_value(sqlite3_stmt* statement, int at, std::int64_t value) { sqlite3_bind_int64(statement, at, value); }
 
 // SQLite keeps NaN as NULL.
 void bind_value(sqlite3_stmt* statement, int at, double value) { sqlite3_bind_double(statement, at, value); }
@@ -169,10 +167,9 @@ void MetricsDb::in_transaction(F&& write) {
 
 // ---- Writing
 
-std::int64_t MetricsDb::begin_run(const std::string& name, const std::string& version,
-                                  const std::string& config) {
-  const Statement insert = prepare(
-      "INSERT INTO runs (name, started, version, config) VALUES (?, strftime('%Y-%m-%dT%H:%M:%SZ'), ?, ?)");
+std::int64_t MetricsDb::begin_run(const std::string& name, const std::string& version, const std::string& config) {
+  const Statement insert =
+      prepare("INSERT INTO runs (name, started, version, config) VALUES (?, strftime('%Y-%m-%dT%H:%M:%SZ'), ?, ?)");
   bind_all(insert.get(), name, version, config);
   run(insert);
   attempt_ = sqlite3_last_insert_rowid(db_.get());
@@ -263,9 +260,8 @@ std::optional<StepRow> MetricsDb::step(std::int64_t step) const {
   const auto number = [q](int at) {
     return sqlite3_column_type(q, at) == SQLITE_NULL ? std::nan("") : sqlite3_column_double(q, at);
   };
-  return StepRow{
-      step,     sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1), number(2), number(3), number(4),
-      number(5)};
+  return StepRow{step,     sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1), number(2), number(3), number(4),
+                 number(5)};
 }
 
 std::optional<double> MetricsDb::value(std::int64_t step, const std::string& probe, const std::string& tap,
@@ -281,16 +277,15 @@ std::optional<double> MetricsDb::value(std::int64_t step, const std::string& pro
 
 std::vector<std::string> MetricsDb::taps(const std::string& probe, const std::string& key,
                                          const std::string& labels) const {
-  const Statement query =
-      prepare("SELECT tap FROM series WHERE probe = ? AND key = ? AND labels = ? ORDER BY id");
+  const Statement query = prepare("SELECT tap FROM series WHERE probe = ? AND key = ? AND labels = ? ORDER BY id");
   bind_all(query.get(), probe, key, labels);
   std::vector<std::string> taps;
   while (row(query)) taps.push_back(text_column(query.get(), 0));
   return taps;
 }
 
-std::vector<std::int64_t> MetricsDb::steps(const std::string& probe, const std::string& tap,
-                                           const std::string& key, const std::string& labels) const {
+std::vector<std::int64_t> MetricsDb::steps(const std::string& probe, const std::string& tap, const std::string& key,
+                                           const std::string& labels) const {
   const Statement query = prepare(
       "SELECT DISTINCT step FROM points WHERE series = "
       "(SELECT id FROM series WHERE probe = ? AND tap = ? AND key = ? AND labels = ?) ORDER BY step");

@@ -67,14 +67,13 @@ class MetricsDb {
 
   std::optional<std::int64_t> last_step() const;
   std::optional<StepRow> step(std::int64_t step) const;
-  double seconds() const;                         // of all steps
-  double sum(const std::string& key) const;       // of every value with this key, over steps, probes and taps
+  double seconds() const;                    // of all steps
+  double sum(const std::string& key) const;  // of every value with this key, over steps, probes and taps
   // Nothing: no such record, or its value is undefined.
   std::optional<double> value(std::int64_t step, const std::string& probe, const std::string& tap,
                               const std::string& key, const std::string& labels = "") const;
   // Taps that have the key, in order of their first record; steps where one tap has it, ascending.
-  std::vector<std::string> taps(const std::string& probe, const std::string& key,
-                                const std::string& labels = "") const;
+  std::vector<std::string> taps(const std::string& probe, const std::string& key, const std::string& labels = "") const;
   std::vector<std::int64_t> steps(const std::string& probe, const std::string& tap, const std::string& key,
                                   const std::string& labels = "") const;
 

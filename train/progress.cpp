@@ -48,8 +48,7 @@ void print(std::FILE* out, const std::string& text) {
 
 }  // namespace
 
-Progress::Progress(std::int64_t steps, std::FILE* out)
-    : steps_(steps), out_(out), terminal_(is_terminal(out)) {}
+Progress::Progress(std::int64_t steps, std::FILE* out) : steps_(steps), out_(out), terminal_(is_terminal(out)) {}
 
 Progress::~Progress() {
   if (live_) print(out_, "\n");
@@ -88,9 +87,8 @@ void Progress::clear() {
 std::string Progress::text() const {
   const double left = static_cast<double>(std::max<std::int64_t>(steps_ - now_.step, 0)) * mean_seconds_;
   const double seconds = std::max(mean_seconds_, 1e-9);
-  return fmt::format("step {}/{}  loss {:.4f}  {} tokens/s  ETA {}  probes {:.1f}%", now_.step, steps_,
-                     now_.loss, rate_text(mean_tokens_ / seconds), duration_text(left),
-                     100 * mean_probe_seconds_ / seconds);
+  return fmt::format("step {}/{}  loss {:.4f}  {} tokens/s  ETA {}  probes {:.1f}%", now_.step, steps_, now_.loss,
+                     rate_text(mean_tokens_ / seconds), duration_text(left), 100 * mean_probe_seconds_ / seconds);
 }
 
 }  // namespace nascent

@@ -37,9 +37,7 @@ void make_folders(const fs::path& path) {
 }
 
 // config.toml alone is too common a name to remove a folder for it.
-bool is_run_folder(const RunFolder& run) {
-  return fs::exists(run.config()) && fs::is_directory(run.checkpoints());
-}
+bool is_run_folder(const RunFolder& run) { return fs::exists(run.config()) && fs::is_directory(run.checkpoints()); }
 
 }  // namespace
 

@@ -1,15 +1,16 @@
 #include "train/summary.h"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
 
 namespace nascent {
 namespace {
 
-std::string number(std::optional<double> value, int digits) { return value ? fmt::format("{:.{}f}", *value, digits) : "-"; }
+std::string number(std::optional<double> value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
 
 void print_losses(const MetricsDb& metrics, std::int64_t last) {
   fmt::print("\nLoss in nats per token\n");
@@ -29,16 +30,20 @@ void print_energy(const MetricsDb& metrics) {
   const std::string probe = "gradient_energy", current = "basis=current", init = "basis=init";
   const std::vector<std::string> taps = metrics.taps(probe, "share", current);
   if (taps.empty()) return;
-  fmt::print("\nShare of the gradient's energy in the top principal directions of the activations: of the first step (init), of the same\n"
-             "step (current). Chance is what random directions hold, ceiling the most that as many directions can.\n");
+  fmt::print(
+      "\nShare of the gradient's energy in the top principal directions of the activations: of the first step (init), "
+      "of the same\n"
+      "step (current). Chance is what random directions hold, ceiling the most that as many directions can.\n");
   fmt::print("  {:<22} {:>7} {:>8} {:>8} {:>8} {:>8}\n", "tap", "step", "init", "current", "chance", "ceiling");
   for (const std::string& tap : taps) {
     const std::vector<std::int64_t> steps = metrics.steps(probe, tap, "share", current);
     if (steps.empty()) continue;
     for (const std::int64_t step : {steps.front(), steps[steps.size() / 2], steps.back()}) {
-      const auto value = [&](const char* key, const std::string& basis) { return number(metrics.value(step, probe, tap, key, basis), 3); };
-      fmt::print("  {:<22} {:>7} {:>8} {:>8} {:>8} {:>8}\n", tap, step, value("share", init), value("share", current), value("chance", current),
-                 value("ceiling", current));
+      const auto value = [&](const char* key, const std::string& basis) {
+        return number(metrics.value(step, probe, tap, key, basis), 3);
+      };
+      fmt::print("  {:<22} {:>7} {:>8} {:>8} {:>8} {:>8}\n", tap, step, value("share", init), value("share", current),
+                 value("chance", current), value("ceiling", current));
     }
   }
 }

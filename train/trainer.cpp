@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
-
 #include <fmt/format.h>
 
 #include "data/ngram.h"
@@ -65,8 +65,10 @@ double Trainer::clip_factor(double gradient_norm) const {
 
 void Trainer::refuse_not_finite(double loss, double gradient_norm) const {
   if (std::isfinite(loss) && std::isfinite(gradient_norm)) return;
-  throw machine_error("step {}: loss is {}, norm of the gradient {}; expected finite numbers. The weights are those before this step; "
-                      "the last checkpoint is in {}", step_, loss, gradient_norm, folder_.checkpoints().string());
+  throw machine_error(
+      "step {}: loss is {}, norm of the gradient {}; expected finite numbers. The weights are those before this step; "
+      "the last checkpoint is in {}",
+      step_, loss, gradient_norm, folder_.checkpoints().string());
 }
 
 void Trainer::update(double lr, double clip, bool probing) {
@@ -132,19 +134,40 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
   model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
-  metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()), config_text);
+  metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()),
+                     config_text);
 }
 
 Trainer::~Trainer() = default;
 
+namespace {
+
+Record evaluation_record(const char* key, std::string labels, double value, std::uint64_t targets) {
+  Record record;
+  record.probe = "eval";
+  record.key = key;
+  record.labels = std::move(labels);
+  record.value = value;
+  record.n = static_cast<std::int64_t>(targets);
+  return record;
+}
+
+double megabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-6; }
+
+}  // namespace
+
 void Trainer::announce() const {
-  const double mega = 1e-6;
-  fmt::print("{}: {} of {:.2f}M parameters, {} layers of width {}, {} documents of {:.2f}M tokens to train on, {} held out\n", config_.name,
-             config_.model.family, static_cast<double>(model_->parameters().count()) * mega, model_->spec().layers, model_->spec().width,
-             data_->split.train.size(), static_cast<double>(data_->train_stream.size()) * mega, data_->split.heldout.size());
-  fmt::print("{} steps of {} sequences of {} tokens; memory: {:.0f} MB parameters and gradients, {:.0f} MB optimizer, {:.0f} MB activations\n",
-             config_.train.steps, config_.train.batch, config_.data.sequence, static_cast<double>(model_->parameters().bytes()) * mega,
-             static_cast<double>(optimizer_.bytes()) * mega, static_cast<double>(model_->activation_bytes()) * mega);
+  const TransformerSpec& spec = model_->spec();
+  fmt::print("{}: {}, {} parameters ({} layers of width {}, {} tokens of vocabulary)\n", config_.name, spec.family,
+             model_->parameters().count(), spec.layers, spec.width, spec.vocab);
+  fmt::print("{} documents of {} tokens to train on, {} documents held out\n", data_->split.train.size(),
+             data_->train_stream.size(), data_->split.heldout.size());
+  fmt::print("{} steps of {} sequences of {} tokens\n", config_.train.steps, config_.train.batch,
+             config_.data.sequence);
+  fmt::print("memory: {:.1f} MB parameters and gradients, {:.1f} MB optimizer, {:.1f} MB activations\n",
+             megabytes(model_->parameters().bytes()), megabytes(optimizer_.bytes()),
+             megabytes(model_->activation_bytes()));
+  std::fflush(stdout);
 }
 
 void Trainer::run() {
@@ -154,8 +177,8 @@ void Trainer::run() {
         ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_->spec().vocab);
     Records records;
     for (std::size_t order = 0; order < baselines.nats.size(); ++order) {
-      records.push_back({"eval", "", "ngram_loss", fmt::format("order={}", order + 1), baselines.nats[order], "",
-                         static_cast<std::int64_t>(baselines.targets), {}});
+      const std::string labels = fmt::format("order={}", order + 1);
+      records.push_back(evaluation_record("ngram_loss", labels, baselines.nats[order], baselines.targets));
     }
     metrics_.write(0, records);
   }
@@ -169,7 +192,8 @@ void Trainer::run() {
 void Trainer::evaluate_heldout(std::int64_t sequences) {
   if (!data_->heldout) return;
   const Evaluation e = evaluate(stream_, *model_, *data_->heldout, sequences);
-  const Record record{"eval", "", "loss", sequences == 0 ? "split=heldout_all" : "split=heldout", e.loss, "", e.targets, {}};
+  const char* labels = sequences == 0 ? "split=heldout_all" : "split=heldout";
+  const Record record = evaluation_record("loss", labels, e.loss, static_cast<std::uint64_t>(e.targets));
   metrics_.write(step_, {&record, 1});
 }
 
