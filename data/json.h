@@ -1,5 +1,5 @@
-// A flat JSON object, as a model's config.json is: keys with text, numbers, booleans, null or lists of text. What is nested or of
-// another kind can be read but not asked for.
+// A flat JSON object, as a model's config.json is: keys with text, numbers, booleans, null or lists of text. What is
+// nested or of another kind can be read but not asked for.
 #pragma once
 
 #include <cstdint>

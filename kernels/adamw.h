@@ -1,6 +1,7 @@
 // AdamW (Loshchilov & Hutter 2019), one tensor, in place, as torch.optim.AdamW does it:
 //
-//   g <- gradient_scale g      w <- w (1 - lr weight_decay)      m <- beta1 m + (1 - beta1) g      v <- beta2 v + (1 - beta2) g^2
+//   g <- gradient_scale g                w <- w (1 - lr weight_decay)
+//   m <- beta1 m + (1 - beta1) g         v <- beta2 v + (1 - beta2) g^2
 //   w <- w - lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
 #pragma once
 

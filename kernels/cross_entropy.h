@@ -2,8 +2,8 @@
 //
 //   losses_i = ln sum_v exp l_iv - l_i,target          dlogits_iv = scale (softmax(l_i)_v - 1[v = target])
 //
-// A row whose target is kIgnored has loss 0 and gradient 0. `scale` is 1/(counted targets of the whole optimizer step), so that
-// gradients of micro-batches add up to the gradient of the step's mean loss.
+// A row whose target is kIgnored has loss 0 and gradient 0. `scale` is 1/(counted targets of the whole optimizer step),
+// so that gradients of micro-batches add up to the gradient of the step's mean loss.
 #pragma once
 
 #include <cstdint>

@@ -66,8 +66,8 @@ struct Ritz {
   Eigen::MatrixXd vectors, image;  // image: matrix * vectors
 };
 
-// T(matrix) vectors, T the Chebyshev polynomial that is within 1 on [0, smallest Ritz value] and grows as fast as any behind it; scaled
-// by its value at the largest, so that nothing overflows.
+// T(matrix) vectors, T the Chebyshev polynomial that is within 1 on [0, smallest Ritz value] and grows as fast as any
+// behind it; scaled by its value at the largest, so that nothing overflows.
 Eigen::MatrixXd filtered(const Eigen::MatrixXd& matrix, const Ritz& ritz) {
   constexpr int kDegree = 8;
   const double most = ritz.values(0), half = std::max(ritz.values(ritz.values.size() - 1), 1e-12 * most) / 2;

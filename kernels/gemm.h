@@ -1,5 +1,5 @@
-// Matrix products on the CPU: C = A B, or C += A B, operands transposed by their strides, never copied. float through oneDNN's
-// just-in-time kernels (strict math), double through Eigen.
+// Matrix products on the CPU: C = A B, or C += A B, operands transposed by their strides, never copied. float through
+// oneDNN's just-in-time kernels (strict math), double through Eigen.
 #pragma once
 
 #include <compare>
@@ -34,8 +34,8 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// A prepared product. Streams cache them: see Stream::gemm. `scratch` is scratch_bytes() of 64-byte aligned memory, one for each
-// thread that runs it at the same time.
+// A prepared product. Streams cache them: see Stream::gemm. `scratch` is scratch_bytes() of 64-byte aligned memory, one
+// for each thread that runs it at the same time.
 class Gemm {
  public:
   virtual ~Gemm() = default;

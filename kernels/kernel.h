@@ -3,8 +3,8 @@
 //   KERNEL(add_forward, Tensor y, View a, View b);     // declares cpu::add_forward, cuda::add_forward, add_forward
 //   add_forward(stream, y, a, b);
 //
-// Outputs come first, then inputs, then scalars. The rule of all backward ops: gradients of parameters are added to (+=),
-// gradients of activations are assigned (=).
+// Outputs come first, then inputs, then scalars. The rule of all backward ops: gradients of parameters are added to
+// (+=), gradients of activations are assigned (=).
 #pragma once
 
 #include "kernels/stream.h"

@@ -35,11 +35,12 @@ struct Eigenpairs {
 // All eigenpairs of a symmetric matrix [d, d].
 Eigenpairs symmetric_eigen(const DenseMatrix& a);
 
-// The `count` largest eigenpairs of a symmetric positive semidefinite matrix, by Chebyshev-filtered subspace iteration (Zhou, Saad,
-// Tiago & Chelikowsky 2006) from `start` [d, at least count], where an earlier, similar matrix had them; with a full solve where that
-// has not converged after a few filters. Converged: the residual bounds the sine of the angle to the true span of the first `rank`
-// pairs by `tolerance`, as far as the gap behind them is above 1e-3 of the largest eigenvalue (Davis & Kahan 1970). A start of no
-// columns means a full solve. `solved` (may be null) tells whether there was one.
+// The `count` largest eigenpairs of a symmetric positive semidefinite matrix, by Chebyshev-filtered subspace iteration
+// (Zhou, Saad, Tiago & Chelikowsky 2006) from `start` [d, at least count], where an earlier, similar matrix had them;
+// with a full solve where that has not converged after a few filters. Converged: the residual bounds the sine of the
+// angle to the true span of the first `rank` pairs by `tolerance`, as far as the gap behind them is above 1e-3 of the
+// largest eigenvalue (Davis & Kahan 1970). A start of no columns means a full solve. `solved` (may be null) tells
+// whether there was one.
 Eigenpairs top_eigen(const DenseMatrix& a, std::int64_t count, std::int64_t rank, const DenseMatrix& start,
                      double tolerance, bool* solved = nullptr);
 

@@ -1,5 +1,5 @@
-// The head: logits = h W^T and their cross entropy, by blocks of positions with all columns each, so that the full N x V logits
-// never exist. Made of linear and cross_entropy, so it is the same on every device.
+// The head: logits = h W^T and their cross entropy, by blocks of positions with all columns each, so that the full N x
+// V logits never exist. Made of linear and cross_entropy, so it is the same on every device.
 #pragma once
 
 #include <functional>

@@ -2,7 +2,8 @@
 //
 //   mean = sum x / C      rstd = (sum (x - mean)^2 / C + eps)^(-1/2)      n = (x - mean) rstd      y = n w + b
 //
-// With g = dy w:   dx = dresidual + rstd (g - sum g / C - n sum(g n) / C)       dw += sum over rows of dy n       db += sum of dy
+// With g = dy w:   dx = dresidual + rstd (g - sum g / C - n sum(g n) / C)
+//                  dw += sum over rows of dy n       db += sum over rows of dy
 //
 // (n has mean 0 and mean square 1 up to eps; the two sums take out of g what would change them.)
 #pragma once

@@ -9,8 +9,9 @@
 
 namespace nascent {
 
-// Calls f(begin, end, thread) on consecutive parts of [0, n), at least `grain` long, one part a thread. f must not throw.
-// Results may not depend on how n was cut: sums over positions go through fixed chunks (kChunk), never through parts.
+// Calls f(begin, end, thread) on consecutive parts of [0, n), at least `grain` long, one part a thread. f must not
+// throw. Results may not depend on how n was cut: sums over positions go through fixed chunks (kChunk), never through
+// parts.
 template <class F>
 void parallel_for(const Stream& stream, std::int64_t n, std::int64_t grain, F&& f) {
   const std::int64_t wanted = std::min<std::int64_t>(stream.threads(), (n + grain - 1) / grain);
@@ -24,7 +25,8 @@ void parallel_for(const Stream& stream, std::int64_t n, std::int64_t grain, F&& 
   }
 }
 
-// Rows in one chunk of a sum over positions. Chunks are summed one by one, then in order: the same bits for any thread count.
+// Rows in one chunk of a sum over positions. Chunks are summed one by one, then in order: the same bits for any thread
+// count.
 inline constexpr std::int64_t kChunk = 64;
 inline std::int64_t chunks_of(std::int64_t n) { return (n + kChunk - 1) / kChunk; }
 

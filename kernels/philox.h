@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
-// A draw is a pure function of (seed, purpose, name, index): adding a layer shifts no other tensor's draws, and any sample can be
-// drawn again without drawing those before it.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). A
+// draw is a pure function of (seed, purpose, name, index): adding a layer shifts no other tensor's draws, and any
+// sample can be drawn again without drawing those before it.
 #pragma once
 
 #include <array>

@@ -10,8 +10,8 @@ namespace {
 constexpr std::int64_t kElements = 4096;  // of one partial sum
 constexpr std::int64_t kLanes = 32;       // independent sums in it: as many as keep the vector units busy
 
-// Sums f(i) over [0, n): in fixed lanes over fixed runs of elements, then over lanes and runs in order. The same bits for any number
-// of threads and any vector width.
+// Sums f(i) over [0, n): in fixed lanes over fixed runs of elements, then over lanes and runs in order. The same bits
+// for any number of threads and any vector width.
 template <class F>
 double fixed_order_sum(Stream& s, std::int64_t n, F f) {
   const std::int64_t runs = (n + kElements - 1) / kElements;

@@ -1,5 +1,5 @@
-// Named settings: a part of the program declares its keys once, with meaning, unit and range; the same declaration reads them from
-// a config file, writes them back, explains them, and refuses the ones nobody declared.
+// Named settings: a part of the program declares its keys once, with meaning, unit and range; the same declaration
+// reads them from a config file, writes them back, explains them, and refuses the ones nobody declared.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ class Settings {
  public:
   virtual ~Settings() = default;
 
-  // Each call declares one key; the variable holds the default before and the value in force after. `help` says what the key is
-  // and its unit, on one line. Out-of-range or wrongly typed values throw and name the key, its place and what is expected.
+  // Each call declares one key; the variable holds the default before and the value in force after. `help` says what
+  // the key is and its unit, on one line. Out-of-range or wrongly typed values throw and name the key, its place and
+  // what is expected.
   virtual void key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char* help) = 0;
   virtual void key(const char* name, double& value, double least, double most, const char* help) = 0;
   virtual void key(const char* name, bool& value, const char* help) = 0;

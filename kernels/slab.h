@@ -1,5 +1,5 @@
-// A slab: many tensors placed by name while planning, then allocated once. Steps allocate nothing.
-// Every tensor starts at a multiple of 64 bytes. A slab holds one lifetime: parameters, gradients, activations, probe state.
+// A slab: many tensors placed by name while planning, then allocated once. Steps allocate nothing. Every tensor starts
+// at a multiple of 64 bytes. A slab holds one lifetime: parameters, gradients, activations, probe state.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  // Plans a tensor; `tensor` gets its memory in allocate() and must not move until then. Throws on a name planned twice.
+  // Plans a tensor; `tensor` gets its memory in allocate() and must not move until then. Throws on a name planned
+  // twice.
   void place(Tensor& tensor, std::string name, DType dtype, Shape shape);
 
-  // One allocation, zeroed; fills every placed tensor. Debug builds put a guard behind each tensor and poison floats with NaN
-  // when `poison` is set, so that what reads before it writes shows.
+  // One allocation, zeroed; fills every placed tensor. Debug builds put a guard behind each tensor and poison floats
+  // with NaN when `poison` is set, so that what reads before it writes shows.
   void allocate(bool poison = false);
 
   std::size_t bytes() const { return bytes_; }

@@ -22,7 +22,8 @@ struct Free {
 
 }  // namespace
 
-// The scratch stack: chunks of memory, used in order. A request that does not fit the current chunk goes to the next one.
+// The scratch stack: chunks of memory, used in order. A request that does not fit the current chunk goes to the next
+// one.
 struct Stream::Impl {
   struct Chunk {
     std::unique_ptr<std::byte, Free> memory;

@@ -1,5 +1,5 @@
-// Where kernels run: the explicit first argument of every kernel. A stream owns its device's handles, the prepared matrix
-// products and a scratch stack. Nothing of it is global.
+// Where kernels run: the explicit first argument of every kernel. A stream owns its device's handles, the prepared
+// matrix products and a scratch stack. Nothing of it is global.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class Stream {
   Device device() const { return device_; }
   int threads() const { return threads_; }
 
-  // Uninitialized memory until the object goes out of scope; scratches end in reverse order of their start. The memory is kept,
-  // so that after the first step nothing is allocated.
+  // Uninitialized memory until the object goes out of scope; scratches end in reverse order of their start. The memory
+  // is kept, so that after the first step nothing is allocated.
   class Scratch;
   Scratch scratch(DType dtype, Shape shape);
 

@@ -9,8 +9,8 @@ namespace nascent {
 
 inline double exp_of(double x) { return std::exp(x); }
 
-// x = n ln 2 + r with |r| <= ln 2 / 2, exp(x) = 2^n exp(r), exp(r) by its Taylor series to r^7 (remainder below 6e-9 of it, a tenth
-// of an ulp). Inputs beyond the range of normal floats are clamped; NaN stays NaN.
+// x = n ln 2 + r with |r| <= ln 2 / 2, exp(x) = 2^n exp(r), exp(r) by its Taylor series to r^7 (remainder below 6e-9 of
+// it, a tenth of an ulp). Inputs beyond the range of normal floats are clamped; NaN stays NaN.
 inline float exp_of(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits

@@ -1,5 +1,5 @@
-// View (read-only) and Tensor (writable): dense, row-major, up to four dimensions. They own nothing, as span<const T> and
-// span<T> do. Their memory lives in a Slab or in a Stream's scratch. Plain C++: CUDA files include this too.
+// View (read-only) and Tensor (writable): dense, row-major, up to four dimensions. They own nothing, as span<const T>
+// and span<T> do. Their memory lives in a Slab or in a Stream's scratch. Plain C++: CUDA files include this too.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// A family: its sizes and presets, how it is initialized, and how Hugging Face names its tensors and config keys. One file in
-// families/ fills one of these and registers it.
+// A family: its sizes and presets, how it is initialized, and how Hugging Face names its tensors and config keys. One
+// file in families/ fills one of these and registers it.
 #pragma once
 
 #include <cstdint>

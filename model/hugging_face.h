@@ -8,10 +8,12 @@
 
 namespace nascent {
 
-// Writes config.json and model.safetensors (f32 or f64, as the model is) into a folder that exists. Throws (machine) on a full disk.
+// Writes config.json and model.safetensors (f32 or f64, as the model is) into a folder that exists. Throws (machine) on
+// a full disk.
 void save_pretrained(const std::filesystem::path& folder, const Transformer& model);
 
-// Reads such a folder, ours or others'. Throws (input) for what is missing, of another shape, or unknown, naming file and tensor.
+// Reads such a folder, ours or others'. Throws (input) for what is missing, of another shape, or unknown, naming file
+// and tensor.
 std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder);
 
 }  // namespace nascent

@@ -1,6 +1,6 @@
-// Taps: named places in a network, TransformerLens names without "hook_". While planning the model asks whether anyone wants a tap,
-// so that what nobody wants is never materialized; in a step the listener gets views of the training buffers themselves: the
-// activation when it is computed, its gradient when it is complete. No copy, no wait.
+// Taps: named places in a network, TransformerLens names without "hook_". While planning the model asks whether anyone
+// wants a tap, so that what nobody wants is never materialized; in a step the listener gets views of the training
+// buffers themselves: the activation when it is computed, its gradient when it is complete. No copy, no wait.
 #pragma once
 
 #include <cstdint>

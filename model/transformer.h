@@ -1,6 +1,7 @@
 // The transformer: an explicit forward and an explicit backward over planned memory.
 //
-// Sizes: B sequences of a micro-batch, T positions each, C width, F hidden, H heads, V vocabulary. Linear weights are [out, in].
+// Sizes: B sequences of a micro-batch, T positions each, C width, F hidden, H heads, V vocabulary. Linear weights are
+// [out, in].
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ class Transformer {
   const Parameters& parameters() const { return parameters_; }
   const std::vector<Tap*>& taps() const { return taps_; }
 
-  // Plans and allocates activations for micro-batches of B x T tokens, and for the backward where `training`. The listener (may be
-  // null) says now which taps it wants, and is shown those in every forward and backward.
+  // Plans and allocates activations for micro-batches of B x T tokens, and for the backward where `training`. The
+  // listener (may be null) says now which taps it wants, and is shown those in every forward and backward.
   void plan(std::int64_t batch, std::int64_t sequence, bool training, Listener* listener);
   std::int64_t batch() const { return batch_; }
   std::int64_t sequence() const { return sequence_; }
@@ -36,7 +37,8 @@ class Transformer {
   // The network up to its final norm. tokens [B, T] i32, ids below V, must stay until the backward.
   void forward(Stream& s, View tokens);
 
-  // After forward. targets [B, T] i32, kIgnored where nothing is to be predicted. Losses [B, T] in nats, valid until the next call.
+  // After forward. targets [B, T] i32, kIgnored where nothing is to be predicted. Losses [B, T] in nats, valid until
+  // the next call.
   View losses(Stream& s, View targets);
   // The same and the gradient of scale * (sum of losses), added to the parameters' gradients.
   View backward(Stream& s, View targets, double scale);

@@ -11,7 +11,8 @@ namespace nascent {
 
 using Value = std::optional<double>;
 
-// First and second moments of N vectors in R^d: the sufficient statistic of most measures. Micro-batches and ranks add up.
+// First and second moments of N vectors in R^d: the sufficient statistic of most measures. Micro-batches and ranks add
+// up.
 struct Moments {
   std::int64_t d = 0;
   std::int64_t n = 0;            // all vectors
@@ -43,7 +44,8 @@ double trace(const DenseMatrix& a);
 double frobenius_squared(const DenseMatrix& a);
 double inner_product(const DenseMatrix& a, const DenseMatrix& b);  // <A, B> = tr(A^T B)
 
-// S = tr C and F = ||C||_F^2 of a covariance of N vectors in R^d, C from sums of squares that count as zero when cancelled away.
+// S = tr C and F = ||C||_F^2 of a covariance of N vectors in R^d, C from sums of squares that count as zero when
+// cancelled away.
 struct Spectrum {
   double s = 0, f = 0;
   std::int64_t n = 0, d = 0;
@@ -79,7 +81,8 @@ Value alignment(const DenseMatrix& covariance, const DenseMatrix& raw);
 // tr(Q^T C Q)/tr C
 Value explained_share(const DenseMatrix& covariance, const DenseMatrix& basis);
 
-// The min(r, r') angles between two subspaces in degrees, smallest first; small ones from sines (Knyazev & Argentati 2002).
+// The min(r, r') angles between two subspaces in degrees, smallest first; small ones from sines (Knyazev & Argentati
+// 2002).
 std::vector<double> principal_angles(const DenseMatrix& a, const DenseMatrix& b);
 
 }  // namespace nascent

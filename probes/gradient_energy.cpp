@@ -1,9 +1,10 @@
 // Gradient energy: which part of the gradient of the step's loss lies in a tangent basis Q [d, r],
 //
-//   E = ||G Q||^2/||G||^2      chance r/d      ratio R = E (d - r)/((1 - E) r), against random subspaces of Q's complement in closed form,
+//   E = ||G Q||^2/||G||^2      chance r/d      ratio R = E (d - r)/((1 - E) r), against random subspaces of Q's
+//                                              complement in closed form,
 //
-// beside the most that any r directions hold (ceiling) and the next r principal directions as a control. G is what the optimizer
-// uses: every counted position of every micro-batch, before clipping.
+// beside the most that any r directions hold (ceiling) and the next r principal directions as a control. G is what the
+// optimizer uses: every counted position of every micro-batch, before clipping.
 #include "probes/geometry.h"
 #include "probes/probe.h"
 

@@ -1,6 +1,7 @@
 // Moments: norms, cosines, participation ratio, IsoScore and IsoScore* of activations and gradients.
 //
-//   PR = (tr C)^2/||C||^2      IsoScore = (PR - 1)/(d - 1) (Rudman et al. 2022)      IsoScore* of (1 - z) C + z C0 (Rudman & Eickhoff 2024)
+//   PR = (tr C)^2/||C||^2      IsoScore = (PR - 1)/(d - 1) (Rudman et al. 2022)
+//   IsoScore*: the same of (1 - z) C + z C0 (Rudman & Eickhoff 2024)
 #include "probes/geometry.h"
 #include "probes/probe.h"
 

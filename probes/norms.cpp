@@ -1,6 +1,7 @@
-// Norms: what everyone looks at first. Per parameter the norms of gradient (before clipping) and weight, the applied update over the
-// weight, the rms of Adam's moments; per tap the rms and the largest activation, and the share of dead units of each MLP (those whose
-// activation is above 0 nowhere in the step); the loss by position in the sequence, in bins of doubling width.
+// Norms: what everyone looks at first. Per parameter the norms of gradient (before clipping) and weight, the applied
+// update over the weight, the rms of Adam's moments; per tap the rms and the largest activation, and the share of dead
+// units of each MLP (those whose activation is above 0 nowhere in the step); the loss by position in the sequence, in
+// bins of doubling width.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
-// A probe: one measure, in one .cpp that registers itself. It is shown the training buffers and can write to none of them; its random
-// numbers are its own; nothing it keeps depends on how the step was cut into micro-batches.
+// A probe: one measure, in one .cpp that registers itself. It is shown the training buffers and can write to none of
+// them; its random numbers are its own; nothing it keeps depends on how the step was cut into micro-batches.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,8 @@ class ProbeSet : public Listener {
 
   // Keys [probes]: on, taps, rank; [probes.NAME]: on, at, and the probe's own.
   void settings(Settings& s);
-  // After the settings: resolves the taps' patterns (throws for one that fits no tap). sequence: positions of a sequence.
+  // After the settings: resolves the taps' patterns (throws for one that fits no tap). sequence: positions of a
+  // sequence.
   void plan(const std::vector<Tap*>& taps, std::int64_t sequence);
 
   // True when any probe is on at this step; from here the listener's calls go to those.

@@ -9,8 +9,9 @@ namespace nascent {
 
 class Schedule {
  public:
-  // Rules: "K" or "every K" (multiples of K), "log" (0, the powers of two below `log_until`, then its multiples: what Pythia saves;
-  // "pythia" is the same word), "step S" (that one), "never". Throws (input) and names the key and the rule it does not know.
+  // Rules: "K" or "every K" (multiples of K), "log" (0, the powers of two below `log_until`, then its multiples: what
+  // Pythia saves; "pythia" is the same word), "step S" (that one), "never". Throws (input) and names the key and the
+  // rule it does not know.
   static Schedule parse(const std::vector<std::string>& rules, const std::string& key = "schedule",
                         std::int64_t log_until = 1000);
 

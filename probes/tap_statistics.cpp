@@ -10,8 +10,8 @@
 namespace nascent {
 namespace {
 
-// Subspace iteration carries half as many directions again beyond the 2r that are kept: its error shrinks by the ratio of the
-// eigenvalue behind the last one carried to the last one wanted.
+// Subspace iteration carries half as many directions again beyond the 2r that are kept: its error shrinks by the ratio
+// of the eigenvalue behind the last one carried to the last one wanted.
 std::int64_t carried(std::int64_t rank, std::int64_t d) { return std::min(d, 3 * rank); }
 
 constexpr double kBasisTolerance = 1e-4;    // sine of the angle to the true subspace

@@ -1,5 +1,5 @@
-// The moments of activations and gradients at the taps, computed once a step for every probe that needs them, and the bases made
-// of them. This is where the tensors are read; probes work on what is found here.
+// The moments of activations and gradients at the taps, computed once a step for every probe that needs them, and the
+// bases made of them. This is where the tensors are read; probes work on what is found here.
 #pragma once
 
 #include <cstdint>

@@ -68,8 +68,9 @@ inline double rms(const std::vector<double>& v) {
   return v.empty() ? 0 : std::sqrt(square / static_cast<double>(v.size()));
 }
 
-// The worst |a - b| / (|b| + rms of b + 1e-3 rms of all gradients): what a tolerance is compared with. Plain relative error cannot
-// hold: a key bias has gradient exactly 0. NaN where either has one, so that `!(error <= tolerance)` catches it.
+// The worst |a - b| / (|b| + rms of b + 1e-3 rms of all gradients): what a tolerance is compared with. Plain relative
+// error cannot hold: a key bias has gradient exactly 0. NaN where either has one, so that `!(error <= tolerance)`
+// catches it.
 inline double gradient_error(const std::vector<double>& a, const std::vector<double>& b, double rms_of_all) {
   const double floor = rms(b) + 1e-3 * rms_of_all;
   double worst = a.size() == b.size() ? 0 : std::nan("");

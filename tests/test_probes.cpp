@@ -1,5 +1,5 @@
-// The measures on data whose answer is known: the specification's worked numbers, planted subspaces, isotropic noise, and what must
-// be missing.
+// The measures on data whose answer is known: the specification's worked numbers, planted subspaces, isotropic noise,
+// and what must be missing.
 #include <cmath>
 #include <fmt/format.h>
 
@@ -135,7 +135,8 @@ TEST_CASE("isotropic activations and gradients read their chance levels") {
     const Moments& g = statistics.gradient();
     REQUIRE(statistics.bases().size() == 2);
     const Energy e = energy_in(g, statistics.gradient_raw(), statistics.bases()[0].directions, statistics.ceiling(r));
-    // The share of N d independent squares in r of d directions: standard deviation sqrt(2 r (1 - r/d)/(N d^2)) at most.
+    // The share of N d independent squares in r of d directions: standard deviation sqrt(2 r (1 - r/d)/(N d^2)) at
+    // most.
     const double chance = static_cast<double>(r) / d,
                  sd = std::sqrt(2.0 * r * (1 - chance) / (n * static_cast<double>(d * d)));
     CHECK(e.chance == chance);

@@ -61,7 +61,8 @@ struct Config {
 
   DType dtype() const { return precision == "fp64" ? DType::kF64 : DType::kF32; }
   std::int64_t micro_batch() const { return train.micro_batch > 0 ? train.micro_batch : train.batch; }
-  // The model asked for: the preset's sizes, with those given here in their place. vocab: the tokenizer's, where no size is given.
+  // The model asked for: the preset's sizes, with those given here in their place. vocab: the tokenizer's, where no
+  // size is given.
   TransformerSpec spec(std::int64_t tokenizer_vocab) const;
 };
 

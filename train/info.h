@@ -8,7 +8,8 @@ namespace nascent {
 
 std::string version();  // "0.1.0"
 
-// `nascent info`: this program and this machine; with a path also the run or checkpoint there. Throws (input) for what is neither.
+// `nascent info`: this program and this machine; with a path also the run or checkpoint there. Throws (input) for what
+// is neither.
 void print_info(const std::filesystem::path& path);
 
 }  // namespace nascent

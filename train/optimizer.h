@@ -18,7 +18,8 @@ class Optimizer {
   // Norm of the whole gradient, each tied tensor counted once.
   double gradient_norm(Stream& s) const;
 
-  // One update; rule.weight_decay goes to decayed parameters only. on_update (may be empty) sees each parameter after its own.
+  // One update; rule.weight_decay goes to decayed parameters only. on_update (may be empty) sees each parameter after
+  // its own.
   void update(Stream& s, const AdamW& rule, const std::function<void(const AppliedUpdate&)>& on_update);
 
   std::size_t bytes() const { return slab_.bytes(); }

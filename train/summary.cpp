@@ -25,7 +25,8 @@ void print_losses(const MetricsDb& metrics, std::int64_t last) {
   if (heldout) fmt::print("  held out, final model     {}\n", number(heldout, 4));
 }
 
-// One row a tap and step: the share of the gradient in each basis, beside chance and the most that as many directions hold.
+// One row a tap and step: the share of the gradient in each basis, beside chance and the most that as many directions
+// hold.
 void print_energy(const MetricsDb& metrics) {
   const std::string probe = "gradient_energy", current = "basis=current", init = "basis=init";
   const std::vector<std::string> taps = metrics.taps(probe, "share", current);

@@ -16,8 +16,8 @@ struct TrainOptions {
 // Trains the configured run from its initialization and prints its summary. Throws Error.
 void train(const TrainOptions& options);
 
-// `nascent config`: default, range and meaning of a key, of all keys of a table, or of all (an empty one). Throws (input) and names
-// the nearest key for one that does not exist.
+// `nascent config`: default, range and meaning of a key, of all keys of a table, or of all (an empty one). Throws
+// (input) and names the nearest key for one that does not exist.
 void explain_config(const std::string& key);
 
 }  // namespace nascent

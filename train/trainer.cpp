@@ -113,7 +113,8 @@ struct Trainer::Data {
   std::optional<Windows> heldout;
 };
 
-// The model with its memory planned and its taps chosen: before the run folder is made, so that what cannot be leaves no trace.
+// The model with its memory planned and its taps chosen: before the run folder is made, so that what cannot be leaves
+// no trace.
 std::unique_ptr<Transformer> Trainer::planned_model(const Config& config, const Data& data, ProbeSet& probes) {
   auto model = std::make_unique<Transformer>(data.spec(config), config.dtype());
   probes.plan(model->taps(), config.data.sequence);

@@ -20,8 +20,9 @@ namespace nascent {
 
 class Trainer {
  public:
-  // config: checked (Config::check). Everything else that can be wrong with the input throws here, before the run folder is made. config_text: every key in force, as
-  // config.toml will hold it; overwrite: replace an earlier run of this name.
+  // config: checked (Config::check). Everything else that can be wrong with the input throws here, before the run
+  // folder is made. config_text: every key in force, as config.toml will hold it; overwrite: replace an earlier run of
+  // this name.
   Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite);
 
   ~Trainer();

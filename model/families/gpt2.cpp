@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al. 2019) and DistilGPT2 (Sanh et al. 2019): pre-norm, learned positions, fused q, k, v, tied embeddings.
-// Linear weights are Conv1D in Hugging Face's files, [in, out].
+// GPT-2 (Radford et al. 2019) and DistilGPT2 (Sanh et al. 2019): pre-norm, learned positions, fused q, k, v, tied
+// embeddings. Linear weights are Conv1D in Hugging Face's files, [in, out].
 #include <cmath>
 
 #include "kernels/error.h"
