@@ -21,8 +21,9 @@ struct TransformerSpec {
   std::int64_t width = 0, layers = 0, heads = 0, hidden = 0;  // hidden: of the MLP
   Activation activation = Activation::kGeluTanh;
   double norm_eps = 1e-5;
-  double init_std = 0.02;           // of every weight but the two that write to the residual stream
-  double init_residual_std = 0.02;  // of those two
+  std::int64_t bos_id = -1, eos_id = -1;  // the tokenizer's, for config.json; -1: none
+  double init_std = 0.02;                 // of every weight but the two that write to the residual stream
+  double init_residual_std = 0.02;        // of those two
 
   std::int64_t head_size() const { return width / heads; }
   void check() const;  // throws and names the size that is wrong

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include "kernels/error.h"
@@ -48,9 +49,7 @@ void ProbeSet::settings(Settings& s) {
   for (Member& m : members_) {
     s.begin(m.name.c_str());
     s.key("on", m.on, "run this probe");
-    s.key("at", m.at,
-          "steps it runs at: \"every K\", \"log\" (0, the powers of two below 1000, its multiples), \"step S\", "
-          "\"never\"");
+    s.key("at", m.at, fmt::format("steps it runs at: {}", Schedule::kRules).c_str());
     m.probe->settings(s);
     s.end();
   }

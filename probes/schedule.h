@@ -9,6 +9,10 @@ namespace nascent {
 
 class Schedule {
  public:
+  // For the help of keys that hold rules.
+  static constexpr const char* kRules =
+      "\"every K\", \"log\" or \"pythia\" (0, 1, 2, 4 ... 512, 1000, 2000 ...), \"step S\", \"never\"";
+
   // Rules: "K" or "every K" (multiples of K), "log" (0, the powers of two below `log_until`, then its multiples: what
   // Pythia saves; "pythia" is the same word), "step S" (that one), "never". Throws (input) and names the key and the
   // rule it does not know.

@@ -177,7 +177,7 @@ TEST_CASE("one step in one, two or six micro-batches has one loss, one update an
 }
 
 TEST_CASE("learning rates: never 0, warm-up reaches the peak, cosine and wsd end at the floor") {
-  Config::Schedule s;
+  Config::LearningRate s;
   s.warmup = 10;
   s.floor = 0.1;
   CHECK(learning_rate(1, s, 0, 100) == Approx(0.1));

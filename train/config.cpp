@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "kernels/error.h"
+#include "probes/schedule.h"
 
 namespace nascent {
 
@@ -65,15 +66,15 @@ void Config::settings(Settings& s) {
 
   s.begin("eval");
   s.key("at", eval.at,
-        "steps whose model is evaluated on held-out documents; the final model always is, on all of them");
+        fmt::format("steps whose model is evaluated on held-out documents, beside the final one: {}", Schedule::kRules)
+            .c_str());
   s.key("sequences", eval.sequences, 0, kNoLimit, "held-out sequences of an evaluation on the way; 0: all of them");
   s.key("ngrams", eval.ngrams, "compare with n-gram models of the same split (in memory: about 60 bytes a token)");
   s.end();
 
   s.begin("checkpoints");
   s.key("at", checkpoints.at,
-        "steps whose model is saved: \"every K\", \"pythia\" (0, 1, 2, 4 ... 512, 1000, 2000 ...), \"step S\"; the "
-        "last always is");
+        fmt::format("steps whose model is saved, beside the final one: {}", Schedule::kRules).c_str());
   s.end();
 }
 
@@ -126,7 +127,7 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   return spec;
 }
 
-double learning_rate(double lr, const Config::Schedule& schedule, std::int64_t step, std::int64_t steps) {
+double learning_rate(double lr, const Config::LearningRate& schedule, std::int64_t step, std::int64_t steps) {
   const auto d = [](std::int64_t n) { return static_cast<double>(n); };
   if (step < schedule.warmup) return lr * d(step + 1) / d(schedule.warmup);
   double along = 0;  // the share of the descent that is behind

@@ -35,7 +35,7 @@ struct Config {
     double lr = 6e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip = 1;
   } optimizer;
 
-  struct Schedule {
+  struct LearningRate {
     std::string kind = "cosine";
     std::int64_t warmup = 100;
     double decay = 0.2, floor = 0.1;
@@ -70,6 +70,6 @@ struct Config {
 //   constant   lr
 //   cosine     from lr to floor * lr along half a cosine
 //   wsd        lr, then over the last `decay` of the steps linearly to floor * lr (warm-up, stable, decay)
-double learning_rate(double lr, const Config::Schedule& schedule, std::int64_t step, std::int64_t steps);
+double learning_rate(double lr, const Config::LearningRate& schedule, std::int64_t step, std::int64_t steps);
 
 }  // namespace nascent

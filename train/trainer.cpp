@@ -100,8 +100,12 @@ struct Trainer::Data {
     if (!tokenizer && config.model.vocab == 0 && config.model.preset.empty()) {
       throw input_error("model.vocab is missing, expected a size since no data.tokenizer is given");
     }
-    const TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
+    TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
     file.check_vocabulary(spec.vocab);
+    if (tokenizer) {
+      spec.bos_id = tokenizer->bos_id();
+      spec.eos_id = tokenizer->eos_id();
+    }
     return spec;
   }
 

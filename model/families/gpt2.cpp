@@ -44,6 +44,8 @@ JsonObject to_config(const TransformerSpec& spec) {
   c.set("reorder_and_upcast_attn", false);
   c.set("tie_word_embeddings", true);
   c.set("use_cache", true);
+  if (spec.bos_id >= 0) c.set("bos_token_id", spec.bos_id);
+  if (spec.eos_id >= 0) c.set("eos_token_id", spec.eos_id);
   c.set("torch_dtype", "float32");
   return c;
 }
@@ -55,6 +57,8 @@ TransformerSpec from_config(const JsonObject& c) {
   spec.hidden = c.integer("n_inner", 0);
   spec.norm_eps = c.number("layer_norm_epsilon", 1e-5);
   spec.init_std = c.number("initializer_range", 0.02);
+  spec.bos_id = c.integer("bos_token_id", -1);
+  spec.eos_id = c.integer("eos_token_id", -1);
   const std::string activation = c.text("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu") {
     throw input_error("{}: activation_function is \"{}\", expected \"gelu_new\" or \"gelu\"", c.where(), activation);
