@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "kernels/adamw.h"
 #include "kernels/parallel.h"
@@ -25,7 +26,9 @@ void adamw_update(Stream& s, Tensor w, Tensor m, Tensor v, View g, AdamW rule) {
         const T x = gradient[i] * scale;
         first[i] = beta1 * first[i] + rest1 * x;
         second[i] = beta2 * second[i] + rest2 * x * x;
-        weight[i] = weight[i] * keep - rate * first[i] / (std::sqrt(second[i]) / root + eps);
+        const T divisor = std::sqrt(second[i]) / root + eps;
+        // 0 only with eps = 0, where no gradient was ever seen or its square is too small: no update.
+        weight[i] = weight[i] * keep - rate * first[i] / (divisor == 0 ? std::numeric_limits<T>::infinity() : divisor);
       }
     });
   });

@@ -1,8 +1,10 @@
 // One suite over every op: finite differences in double, float against double, the += rule, and odd sizes.
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "kernels/adamw.h"
 #include "kernels/add.h"
 #include "kernels/attention.h"
 #include "kernels/embedding.h"
@@ -283,4 +285,19 @@ TEST_CASE("an op refuses shapes that do not fit, naming the op, the tensor and w
                     "linear_forward: w has shape (3, 4), expected (3, 5)");
   CHECK_THROWS_WITH(attention_forward(s, m.zeros({1, 2, 7}), m.zeros({1, 2, 2}), m.zeros({1, 2, 21}), 2),
                     "attention_forward: 2 heads do not divide the width 7");
+}
+
+TEST_CASE("AdamW with eps = 0 leaves alone what has no gradient, and what has one too small to square") {
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    Memory memory(dtype);
+    Stream s;
+    const Tensor w = memory.zeros({3}), first = memory.zeros({3}), second = memory.zeros({3}), g = memory.zeros({3});
+    for (std::int64_t i = 0; i < 3; ++i) Memory::set(w, i, 0.5);
+    Memory::set(g, 1, dtype == DType::kF32 ? 1e-30 : 1e-200);
+    Memory::set(g, 2, 2.0);
+    adamw_update(s, w, first, second, g, AdamW{0.1, 0.9, 0.95, 0, 0, 1, 1});
+    CHECK(Memory::get(w, 0) == 0.5);
+    CHECK(Memory::get(w, 1) == 0.5);
+    CHECK(Memory::get(w, 2) == Approx(0.4).epsilon(1e-5));
+  }
 }
