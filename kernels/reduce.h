@@ -7,7 +7,7 @@ namespace nascent {
 
 // out [C] += sum over rows of x [N, C]
 KERNEL(column_sum, Tensor out, View x);
-// out [C] = max(out, largest of each column of x [N, C])
+// out [C] = max(out, largest of each column of x [N, C]); NaN where the column holds one
 KERNEL(column_max, Tensor out, View x);
 // out [1] f64 = sum of x_i^2, accumulated in double
 KERNEL(sum_squares, Tensor out, View x);

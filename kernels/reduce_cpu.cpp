@@ -69,7 +69,10 @@ void column_max(Stream& s, Tensor out, View x) {
     T* most = out.data<T>();
     parallel_for(s, c, 64, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = 0; i < n; ++i) {
-        for (std::int64_t j = begin; j < end; ++j) most[j] = in[i * c + j] > most[j] ? in[i * c + j] : most[j];
+        for (std::int64_t j = begin; j < end; ++j) {
+          const T x = in[i * c + j];
+          most[j] = x > most[j] || x != x ? x : most[j];  // a NaN stays: nothing is larger
+        }
       }
     });
   });

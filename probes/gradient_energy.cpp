@@ -39,6 +39,7 @@ class GradientEnergyProbe : public Probe {
     const std::int64_t rank = basis.directions.cols;
     const auto add = [&](const char* key, Value value) { out.add(tap.tap().name, key, labels, value, g.n, why(g)); };
     add("chance", static_cast<double>(rank) / static_cast<double>(g.d));
+    there = there && rank > 0;
     const Energy e = there ? energy_in(g, tap.gradient_raw(), basis.directions, tap.ceiling(rank)) : Energy{};
     add("share", e.share);
     add("enrichment", e.enrichment);

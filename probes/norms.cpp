@@ -53,7 +53,8 @@ class NormsProbe : public Probe {
       T* p = column.template data<T>();
       std::fill_n(p, value.cols(), -std::numeric_limits<T>::infinity());
       column_max(s, column, value);
-      for (std::size_t j = 0; j < most.size(); ++j) most[j] = std::max(most[j], static_cast<double>(p[j]));
+      for (std::size_t j = 0; j < most.size(); ++j)
+        most[j] = static_cast<double>(p[j]) <= most[j] || std::isnan(most[j]) ? most[j] : static_cast<double>(p[j]);
     });
   }
 
@@ -86,7 +87,9 @@ class NormsProbe : public Probe {
     for (const auto& [tap, most] : largest_of_unit_) {
       const auto dead = std::count_if(most.begin(), most.end(), [](double x) { return x <= 0; });
       const auto units = static_cast<std::int64_t>(most.size());
-      out.add(tap, "dead", "", static_cast<double>(dead) / static_cast<double>(units), units);
+      const bool finite = std::ranges::all_of(most, [](double x) { return std::isfinite(x); });
+      const double share = static_cast<double>(dead) / static_cast<double>(units);
+      out.add(tap, "dead", "", finite ? Value(share) : Value(), units, "NaN or infinity");
     }
     for (std::size_t i = 0; i < loss_bins_.size(); ++i) {
       const Bin& bin = loss_bins_[i];

@@ -34,6 +34,7 @@ class TangentProbe : public Probe {
  private:
   void report_angles(Recorder& out, const std::string& tap, const Basis& basis, const Basis& other) const {
     const std::string labels = "basis=" + basis.name + ",other=" + other.name;
+    if (basis.directions.cols == 0) return;  // this step has no directions
     const std::vector<double> angles = principal_angles(basis.directions, other.directions);
     if (angles.empty()) return;
     double sum = 0;

@@ -93,7 +93,11 @@ Value TapStatistics::ceiling(std::int64_t r) const {
 
 void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   const std::int64_t d = tap_.width, wanted = std::min(rank, d - 1);
-  if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) return;
+  if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) {
+    // An earlier step's directions are not this step's.
+    if (!bases_.empty()) bases_[0] = {"current", DenseMatrix(d, 0), DenseMatrix(d, 0), step};
+    return;
+  }
   const Eigenpairs pairs =
       top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
   activation_start_ = pairs.vectors;

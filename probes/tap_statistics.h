@@ -33,7 +33,8 @@ class TapStatistics {
   void clear();
   void add_activation(Stream& s, View h);
   void add_gradient(Stream& s, View g);
-  // Bases of at most `rank` directions: `init` from the first step seen, `current` from this one.
+  // Bases of at most `rank` directions: `init` from the first step seen, `current` from this one (of none where it has no
+  // spread).
   void fit_activation(std::int64_t step, std::int64_t rank);
   // The gradient's own top directions, for the ceiling.
   void fit_gradient(std::int64_t rank);

@@ -12,6 +12,7 @@
 #include "kernels/linear.h"
 #include "kernels/linear_cross_entropy.h"
 #include "kernels/norm.h"
+#include "kernels/reduce.h"
 #include "tests/catch.h"
 #include "tests/memory.h"
 
@@ -299,5 +300,18 @@ TEST_CASE("AdamW with eps = 0 leaves alone what has no gradient, and what has on
     CHECK(Memory::get(w, 0) == 0.5);
     CHECK(Memory::get(w, 1) == 0.5);
     CHECK(Memory::get(w, 2) == Approx(0.4).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("the largest of a column with a NaN is NaN, wherever it stands") {
+  for (const std::int64_t at : {0, 1, 6}) {
+    Memory memory(DType::kF32);
+    Stream s;
+    const Tensor x = memory.normal("x", {7, 3}), most = memory.zeros({3});
+    Memory::set(x, at * 3 + 1, std::nan(""));
+    column_max(s, most, x);
+    CHECK(std::isnan(Memory::get(most, 1)));
+    CHECK(std::isfinite(Memory::get(most, 0)));
+    CHECK(std::isfinite(Memory::get(most, 2)));
   }
 }

@@ -296,3 +296,19 @@ TEST_CASE("init is frozen, current follows, and both are principal directions") 
   CHECK(statistics.bases()[1].born == 0);
   CHECK(statistics.bases()[0].born == 1);
 }
+
+TEST_CASE("a step without spread has no current directions: those of an earlier step are not passed off as its own") {
+  Memory m(DType::kF32);
+  Stream s;
+  TapStatistics statistics(tap_of(5));
+  const Tensor spread = m.normal("spread", {33, 5}), flat = m.zeros({33, 5});
+  for (std::int64_t i = 0; i < 33; ++i) Memory::set(flat, i * 5 + 2, 1);
+  for (const auto& [step, h] : {std::pair(0, spread), std::pair(1, flat), std::pair(2, spread)}) {
+    statistics.clear();
+    statistics.add_activation(s, h);
+    statistics.fit_activation(step, 2);
+    REQUIRE(statistics.bases().size() == 2);
+    CHECK(statistics.bases()[0].directions.cols == (step == 1 ? 0 : 2));
+    CHECK(statistics.bases()[1].directions.cols == 2);
+  }
+}

@@ -2,12 +2,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "data/file.h"
 #include "data/safetensors.h"
 #include "data/token_file.h"
 #include "model/hugging_face.h"
 #include "tests/catch.h"
+#include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/temporary.h"
 #include "train/trainer.h"
@@ -313,4 +315,35 @@ TEST_CASE("a checkpoint with a tensor missing, of another shape, or unknown is r
   CHECK(refuse("", {{"transformer.h.0.extra", m.zeros({7})}}).find("transformer.h.0.extra belongs to no part") !=
         std::string::npos);
   CHECK(refuse("", {{"transformer.h.0.attn.bias", m.zeros({7})}}) == "accepted");
+}
+
+TEST_CASE("a step that is not finite leaves the weights as they were, and its records: what NaN reached is missing") {
+  const Workplace workplace;
+  ProbeSet probes;
+  Choose choose(true);
+  probes.settings(choose);
+  Trainer trainer(small_config("nan"), probes, "", true);
+  trainer.step();
+  const Parameters& parameters = trainer.model().parameters();
+  parameters.find("transformer.h.1.mlp.c_fc.bias")->value.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<double> before = values(parameters.find("transformer.wte.weight")->value);
+
+  const Failure failure = failure_of([&] { trainer.step(); });
+  CHECK(failure.exit_code == 1);
+  CHECK(failure.says("step 1: loss is nan"));
+  CHECK(values(parameters.find("transformer.wte.weight")->value) == before);
+
+  const MetricsDb& metrics = trainer.metrics();
+  REQUIRE(metrics.step(1));
+  CHECK(std::isnan(metrics.step(1)->loss));
+  CHECK(std::isnan(metrics.step(1)->lr));
+  CHECK(std::isnan(metrics.step(1)->clip));
+  const std::string of = "of=activation";
+  CHECK(metrics.value(1, "moments", "blocks.1.resid_mid", "mean_norm", of));
+  CHECK_FALSE(metrics.value(1, "moments", "blocks.1.resid_post", "mean_norm", of));
+  CHECK(metrics.value(1, "norms", "blocks.0.mlp.post", "dead", ""));
+  CHECK_FALSE(metrics.value(1, "norms", "blocks.1.mlp.post", "dead", ""));
+  CHECK(metrics.value(1, "gradient_energy", "blocks.1.resid_post", "chance", "basis=init"));
+  CHECK_FALSE(metrics.value(1, "gradient_energy", "blocks.1.resid_post", "share", "basis=current"));
+  CHECK_FALSE(metrics.value(1, "tangent", "blocks.1.resid_post", "angle_mean", "basis=current,other=init"));
 }

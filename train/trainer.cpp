@@ -16,10 +16,17 @@
 #include "train/info.h"
 
 namespace nascent {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
 
 // A step: the order in which things happen is the order in which they are written.
 StepProgress Trainer::step() {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   const double probe_seconds = probes_.seconds();
   if (checkpoint_schedule_.at(step_)) save();
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
@@ -30,13 +37,13 @@ StepProgress Trainer::step() {
   if (probing) probes_.finish(stream_, model_->parameters());
 
   const double gradient_norm = optimizer_.gradient_norm(stream_);
-  refuse_not_finite(loss, gradient_norm);
+  if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) stop(loss, gradient_norm, start);
   const double lr = learning_rate(config_.optimizer.lr, config_.schedule, step_, config_.train.steps);
   const double clip = clip_factor(gradient_norm);
   update(lr, clip, probing);
 
   const Records& records = probes_.records();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, lr, clip, seconds}, records);
   ++step_;
   return {step_, loss, batches_.tokens(), seconds, probes_.seconds() - probe_seconds};
@@ -63,12 +70,16 @@ double Trainer::clip_factor(double gradient_norm) const {
   return std::min(1.0, config_.optimizer.clip / (gradient_norm + 1e-6));
 }
 
-void Trainer::refuse_not_finite(double loss, double gradient_norm) const {
-  if (std::isfinite(loss) && std::isfinite(gradient_norm)) return;
-  throw machine_error(
-      "step {}: loss is {}, norm of the gradient {}; expected finite numbers. The weights are those before this step; "
-      "the last checkpoint is in {}",
-      step_, loss, gradient_norm, folder_.checkpoints().string());
+// What the probes saw of the step is kept: it may show where the first NaN came from. No update, no rate, no clipping.
+void Trainer::stop(double loss, double gradient_norm, Clock::time_point start) {
+  const double none = std::nan("");
+  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, none, none, seconds_since(start)},
+                      probes_.records());
+  const std::string what =
+      fmt::format("loss is {}, norm of the gradient {}; expected finite numbers", loss, gradient_norm);
+  metrics_.event(step_, "stopped", what);
+  throw machine_error("step {}: {}. The weights are those before this step; the last checkpoint is in {}", step_, what,
+                      folder_.checkpoints().string());
 }
 
 void Trainer::update(double lr, double clip, bool probing) {

@@ -1,6 +1,7 @@
 // Training: data, model, optimizer, probes and run folder brought together. `step` is the whole of a step.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class Trainer {
   MetricsDb& metrics() { return metrics_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Data;  // token file, split, windows
 
   // Tells the probes the taps and gives the model its memory; whether a probe may want to see updates.
@@ -46,7 +48,7 @@ class Trainer {
   void announce() const;
   double forward_backward(bool probing);
   double clip_factor(double gradient_norm) const;
-  void refuse_not_finite(double loss, double gradient_norm) const;
+  [[noreturn]] void stop(double loss, double gradient_norm, Clock::time_point start);
   void update(double lr, double clip, bool probing);
   void evaluate_heldout(std::int64_t sequences);
   void save();
