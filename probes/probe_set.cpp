@@ -57,9 +57,9 @@ void ProbeSet::settings(Settings& s) {
 }
 
 void ProbeSet::plan(const std::vector<Tap*>& taps, std::int64_t sequence) {
+  for (Member& m : members_) m.schedule = Schedule::parse(m.at, "probes." + m.name + ".at");
   if (!on_) members_.clear();
   std::erase_if(members_, [](const Member& m) { return !m.on; });
-  for (Member& m : members_) m.schedule = Schedule::parse(m.at, "probes." + m.name + ".at");
 
   ProbePlan plan;
   plan.sequence = sequence;

@@ -181,7 +181,12 @@ TEST_CASE("a bad configuration is refused in one line that names place and expec
       {"'probes.taps=[\"blocks.7.*\"]'",
        "probes.taps: \"blocks.7.*\" fits no tap of this model; expected a name like embed or ..."},
       {"'eval.at=[\"sometimes\"]'", "eval.at: \"sometimes\" " + no_schedule},
-      {"'probes.norms.at=[\"every 0\"]'", "probes.norms.at: \"every 0\" " + no_schedule}};
+      {"'probes.norms.at=[\"every 0\"]'", "probes.norms.at: \"every 0\" " + no_schedule},
+      // What is switched off is checked all the same: config.toml holds it.
+      {"'probes.norms.at=[\"x\"]' --set probes.norms.on=false", "probes.norms.at: \"x\" " + no_schedule},
+      {"'eval.at=[\"x\"]' --set data.heldout=0", "eval.at: \"x\" " + no_schedule},
+      {"'name=\"a\\u0000b\"'", "name = \"a\\x00b\": expected no control characters and at most 255 bytes"},
+      {"name=" + std::string(300, 'x'), "name = ...: expected no control characters and at most 255 bytes"}};
   for (const Refused& r : keys) check_refused(place, {{"train tiny.toml --set " + r.arguments, "nascent: " + r.line}});
   CHECK_FALSE(fs::exists(place.path / "runs"));
 }

@@ -126,6 +126,9 @@ TEST_CASE("config: a wrong value names key, place, value and what is expected") 
   CHECK(config.refusal("name = 1") == "name = 1 at run.toml:1: expected a string in quotes");
   CHECK(config.refusal("train.save = 'log'") ==
         "train.save = \"log\" at run.toml:1: expected a list of strings, [\"a\", \"b\"]");
+  const std::string many = config.refusal("name = ['" + std::string(90, 'a') + "',\n'" + std::string(90, 'b') + "']");
+  CHECK(many.find("expected a string in quotes") != std::string::npos);
+  CHECK(many.find('\n') == std::string::npos);
   CHECK(config.refusal("train.save = ['log', 1]").find("expected a list of strings") != std::string::npos);
   CHECK(config.refusal("train.precision = 'fp8'") ==
         "train.precision = \"fp8\" at run.toml:1: expected one of \"fp32\", \"bf16\"");
@@ -142,6 +145,8 @@ TEST_CASE("config: every key nobody declared is refused, with the nearest known 
   CHECK(config.refusal("[empty]") == "run.toml:1: unknown key empty; did you mean model.depth?");
   CHECK(config.refusal("[[train.extra]]\na = 1").find("unknown key train.extra") != std::string::npos);
   CHECK(config.refusal("[train]\n[model]\n").empty());
+  // A quoted name with a dot is another key than the one that reads the same.
+  CHECK(config.refusal("'train.steps' = 3").starts_with("run.toml:1: unknown key train.steps"));
 }
 
 TEST_CASE("config: what is not TOML is refused with line and column, what cannot be read by name") {

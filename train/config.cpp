@@ -87,6 +87,10 @@ void Config::check() const {
   if (name.find('/') != std::string::npos || name == "." || name == "..") {
     throw input_error("name = \"{}\": expected a name without slashes; the run's folder is runs/NAME", name);
   }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (name.size() > 255 || std::ranges::any_of(name, is_control)) {
+    throw input_error("name = {:?}: expected no control characters and at most 255 bytes", name);
+  }
   if (train.batch % micro_batch() != 0) {
     throw input_error("train.micro_batch = {} does not divide train.batch = {}", train.micro_batch, train.batch);
   }

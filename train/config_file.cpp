@@ -68,9 +68,12 @@ std::string toml_text(const std::vector<std::string>& values) {
 std::string toml_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return toml_text(*text);
   if (node.is_table()) return "a table";
-  std::ostringstream out;
+  std::stringstream out;
   node.visit([&](const auto& value) { out << value; });
-  return out.str();
+  // A long list comes in several lines, an error is one.
+  std::string text;
+  for (std::string line; std::getline(out >> std::ws, line);) text += (text.empty() ? "" : " ") + line;
+  return text;
 }
 
 // ---- What a key accepts, in words
@@ -238,9 +241,10 @@ void ConfigReader::Parsed::collect_unknown(const std::string& prefix, const toml
                                            std::vector<Unknown>& unknown) const {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const std::string& k) {
-      return k == key || (node.is_table() && k.starts_with(key + "."));
-    });
+    const bool plain = name.str().find('.') == std::string_view::npos;  // not "train.steps" in quotes
+    const bool is_known = plain && std::any_of(known.begin(), known.end(), [&](const std::string& k) {
+                            return k == key || (node.is_table() && k.starts_with(key + "."));
+                          });
     if (const toml::table* inner = node.as_table(); inner && (is_known || !inner->empty())) {
       collect_unknown(key + ".", *inner, unknown);
     } else if (!is_known) {

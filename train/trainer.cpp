@@ -146,7 +146,7 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
       optimizer_(model_->parameters(), probes.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
       checkpoint_schedule_(Schedule::parse(config_.checkpoints.at, "checkpoints.at")),
-      eval_schedule_(data_->heldout ? Schedule::parse(config_.eval.at, "eval.at") : Schedule()),
+      eval_schedule_(Schedule::parse(config_.eval.at, "eval.at")),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
   model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
