@@ -1,5 +1,6 @@
 #include "data/json.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
@@ -21,7 +22,7 @@ JsonObject JsonObject::parse(const std::string& text, const std::string& where) 
   for (const auto& [key, value] : json.items()) {
     if (value.is_boolean()) {
       object.set(key, value.get<bool>());
-    } else if (value.is_number_integer()) {
+    } else if (value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
       object.set(key, value.get<std::int64_t>());
     } else if (value.is_number()) {
       object.set(key, value.get<double>());

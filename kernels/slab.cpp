@@ -18,6 +18,7 @@ constexpr std::size_t kGuard = 0;
 constexpr std::size_t kGuard = Slab::kAlignment;
 #endif
 constexpr int kGuardByte = 0xA5;
+constexpr double kMostBytes = 0x1p60;
 
 std::size_t aligned(std::size_t n) { return (n + Slab::kAlignment - 1) / Slab::kAlignment * Slab::kAlignment; }
 
@@ -36,6 +37,11 @@ void Slab::place(Tensor& tensor, std::string name, DType dtype, Shape shape) {
   for (const Placed& p : placed_) {
     if (p.name == name) throw machine_error("slab {}: {} placed twice", name_, name);
   }
+  // In floating point, which does not overflow.
+  double bytes = static_cast<double>(size_of(dtype));
+  for (int i = 0; i < shape.rank(); ++i) bytes *= static_cast<double>(shape[i]);
+  if (bytes + static_cast<double>(bytes_) > kMostBytes)
+    throw machine_error("slab {}: {} of shape {} is beyond any memory", name_, name, shape.text());
   tensor = Tensor(nullptr, dtype, shape, device_);
   placed_.push_back({&tensor, std::move(name), bytes_});
   bytes_ += aligned(tensor.bytes()) + kGuard;

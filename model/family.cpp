@@ -41,16 +41,17 @@ const TensorName& Family::tensor(const std::string& role) const {
 }
 
 void TransformerSpec::check() const {
-  const auto positive = [](const char* what, std::int64_t n) {
-    if (n < 1) throw input_error("model.{} = {}: expected 1 or more", what, n);
+  const auto within = [](const char* what, std::int64_t n, std::int64_t most) {
+    if (n < 1 || n > most) throw input_error("model.{} = {}: expected 1 to {}", what, n, most);
   };
-  positive("vocab", vocab);
-  positive("context", context);
-  positive("width", width);
-  positive("layers", layers);
-  positive("heads", heads);
-  positive("hidden", hidden);
+  within("vocab", vocab, kMostVocab);
+  within("context", context, kMostContext);
+  within("width", width, kMostWidth);
+  within("layers", layers, kMostLayers);
+  within("heads", heads, kMostHeads);
+  within("hidden", hidden, kMostHidden);
   if (width % heads != 0) throw input_error("model.heads = {} does not divide model.width = {}", heads, width);
+  if (!(norm_eps > 0)) throw input_error("the norm's epsilon is {}, expected a number above 0", norm_eps);
 }
 
 }  // namespace nascent

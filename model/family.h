@@ -25,6 +25,10 @@ struct TransformerSpec {
   double init_std = 0.02;                 // of every weight but the two that write to the residual stream
   double init_residual_std = 0.02;        // of those two
 
+  // The largest sizes: beyond any such model, and small enough that no product of them overflows.
+  static constexpr std::int64_t kMostVocab = 1 << 21, kMostContext = 1 << 20, kMostWidth = 1 << 16, kMostLayers = 1024,
+                                kMostHeads = 1024, kMostHidden = 1 << 18;
+
   std::int64_t head_size() const { return width / heads; }
   void check() const;  // throws and names the size that is wrong
 };

@@ -91,6 +91,11 @@ std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder
   TransformerSpec spec = family.from_config(config);
   spec.family = type;
   family.complete(spec);
+  try {
+    spec.check();
+  } catch (const Error& e) {
+    throw input_error("{}: {}", config_path, e.what());
+  }
 
   const std::filesystem::path path = folder / "model.safetensors";
   SafetensorsFile file(path);

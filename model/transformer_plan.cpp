@@ -11,9 +11,9 @@ std::string in_layer(const std::string& pattern, std::size_t layer) {
 
 }  // namespace
 
-Transformer::Transformer(const TransformerSpec& spec, DType dtype)
-    : spec_(spec), dtype_(dtype), blocks_(static_cast<std::size_t>(spec.layers)) {
+Transformer::Transformer(const TransformerSpec& spec, DType dtype) : spec_(spec), dtype_(dtype) {
   spec_.check();
+  blocks_.resize(static_cast<std::size_t>(spec_.layers));
   describe_parameters(dtype);
   parameters_.allocate();
   describe_taps();

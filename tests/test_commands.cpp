@@ -170,7 +170,7 @@ TEST_CASE("a bad configuration is refused in one line that names place and expec
        "data.sequence = 16 with data.heldout = 0.001: the held-out documents hold ... tokens, expected 17 or "
        "more"},
       {"model.heads=3", "model.heads = 3 does not divide model.width = 16"},
-      {"model.layers=0", "model.layers = 0: expected 1 or more"},
+      {"model.layers=0", "model.layers = 0: expected 1 to 1024"},
       {"model.context=8", "data.sequence = 16 is longer than the model's context of 8"},
       {"model.vocab=100", "model.vocab = 100 is less than the tokenizer's 300"},
       {"model.vocab=100 --set data.tokenizer=", "tiny.bin: byte ... is outside the vocabulary of 100"},
@@ -283,4 +283,29 @@ TEST_CASE("generate and info refuse a folder without a checkpoint or without a t
   const Outcome info = place.run("info none");
   CHECK(info.exit_code == 2);
   CHECK(info.says("nascent: none: neither a run (no metrics.db) nor a checkpoint (no config.json)\n"));
+}
+
+TEST_CASE("a checkpoint of impossible sizes is refused in one line that names it, before any memory is taken for it") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml --set train.steps=1").exit_code == 0);
+  const fs::path config = place.weights("tiny", 1).parent_path() / "config.json";
+  const std::string good = read(config), name = "runs/tiny/checkpoints/step_00000001";
+  const auto refused = [&](const std::string& key, const std::string& value, const std::string& line) {
+    const std::size_t at = good.find(key) + key.size() + 3, end = good.find(',', at);
+    write(config, good.substr(0, at) + value + good.substr(end));
+    for (const char* command : {"info ", "generate "}) {
+      const Outcome outcome = place.run(command + name);
+      INFO(command << key << " " << value << ": " << outcome.output);
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.says("nascent: " + name + "/config.json: " + line + "\n"));
+    }
+  };
+  refused("n_layer", "-1", "model.layers = -1: expected 1 to 1024");
+  refused("n_layer", "1000000000", "model.layers = 1000000000: expected 1 to 1024");
+  refused("n_layer", "18446744073709551615", "n_layer is of the wrong kind, expected an integer");
+  refused("n_head", "0", "model.heads = 0: expected 1 to 1024");
+  refused("n_head", "3", "model.heads = 3 does not divide model.width = 16");
+  refused("n_embd", "4611686018427387904", "model.width = 4611686018427387904: expected 1 to 65536");
+  refused("n_positions", "1000000000000", "model.context = 1000000000000: expected 1 to 1048576");
+  refused("layer_norm_epsilon", "-1", "the norm's epsilon is -1, expected a number above 0");
 }

@@ -80,3 +80,12 @@ TEST_CASE("views check what is asked of them") {
 TEST_CASE("a device that this build has not is refused in words") {
   CHECK_THROWS_WITH(Stream(Device::kCuda), "device cuda: this build has no such device, expected cpu");
 }
+
+TEST_CASE("a slab refuses a shape whose size overflows") {
+  Slab slab("test");
+  Tensor a;
+  const std::int64_t n = std::int64_t{1} << 32;
+  CHECK_THROWS_WITH(slab.place(a, "a", DType::kF32, {n, n}),
+                    "slab test: a of shape (4294967296, 4294967296) is beyond any memory");
+  CHECK_THROWS_AS(slab.place(a, "b", DType::kF32, {n, n / 2 + 1}), Error);
+}

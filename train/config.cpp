@@ -19,12 +19,13 @@ void Config::settings(Settings& s) {
   s.choice("family", model.family, family_names(), "architecture");
   s.key("preset", model.preset,
         "published sizes to start from (gpt2: distilgpt2, gpt2, gpt2-medium, gpt2-large, gpt2-xl); empty: none");
-  s.key("vocab", model.vocab, 0, 1 << 21, "rows of the embedding; 0: the preset's, else the tokenizer's");
-  s.key("context", model.context, 0, 1 << 20, "positions; 0: the preset's, else data.sequence");
-  s.key("width", model.width, 0, 1 << 16, "size of the residual stream; 0: the preset's");
-  s.key("layers", model.layers, 0, 1024, "blocks; 0: the preset's");
-  s.key("heads", model.heads, 0, 1024, "attention heads, a divisor of width; 0: the preset's");
-  s.key("hidden", model.hidden, 0, 1 << 18, "width of the MLP; 0: four times width");
+  s.key("vocab", model.vocab, 0, TransformerSpec::kMostVocab,
+        "rows of the embedding; 0: the preset's, else the tokenizer's");
+  s.key("context", model.context, 0, TransformerSpec::kMostContext, "positions; 0: the preset's, else data.sequence");
+  s.key("width", model.width, 0, TransformerSpec::kMostWidth, "size of the residual stream; 0: the preset's");
+  s.key("layers", model.layers, 0, TransformerSpec::kMostLayers, "blocks; 0: the preset's");
+  s.key("heads", model.heads, 0, TransformerSpec::kMostHeads, "attention heads, a divisor of width; 0: the preset's");
+  s.key("hidden", model.hidden, 0, TransformerSpec::kMostHidden, "width of the MLP; 0: four times width");
   s.choice("activation", model.activation, {"gelu_tanh", "gelu_erf"}, "of the MLP");
   s.end();
 
