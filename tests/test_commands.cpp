@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <sys/wait.h>
 #include <vector>
 
 #include "kernels/philox.h"
+#include "model/hugging_face.h"
 #include "tests/catch.h"
 #include "tests/temporary.h"
 
@@ -308,4 +310,22 @@ TEST_CASE("a checkpoint of impossible sizes is refused in one line that names it
   refused("n_embd", "4611686018427387904", "model.width = 4611686018427387904: expected 1 to 65536");
   refused("n_positions", "1000000000000", "model.context = 1000000000000: expected 1 to 1048576");
   refused("layer_norm_epsilon", "-1", "the norm's epsilon is -1, expected a number above 0");
+}
+
+TEST_CASE("generate refuses weights that hold NaN and a tokenizer of more tokens than the model") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml --set train.steps=1").exit_code == 0);
+  const fs::path checkpoint = place.weights("tiny", 1).parent_path();
+  REQUIRE(place.run("corpus train-tokenizer tiny.txt --vocab 310 --out large.model").exit_code == 0);
+  const std::string tokenizer = read(checkpoint / "tokenizer.model");
+  write(checkpoint / "tokenizer.model", read(place.path / "large.model"));
+  const std::string name = "runs/tiny/checkpoints/step_00000001";
+  check_refused(place, {{"generate runs/tiny", "nascent: " + name + ": its tokenizer has 310 tokens, the model 300"}});
+
+  write(checkpoint / "tokenizer.model", tokenizer);
+  check_refused(place, {{"generate runs/tiny --temperature nan", "nascent: temperature is nan, expected 0 or more"}});
+  const auto model = nascent::load_pretrained(checkpoint);
+  model->parameters().find("transformer.ln_f.bias")->value.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+  nascent::save_pretrained(checkpoint, *model);
+  check_refused(place, {{"generate runs/tiny", "nascent: " + name + ": the model gives logits that are not finite"}});
 }

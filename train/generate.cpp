@@ -51,17 +51,21 @@ std::int32_t draw(const std::vector<double>& logits, double temperature, std::in
 }  // namespace
 
 void generate(const GenerateOptions& options) {
+  if (!(options.temperature >= 0)) throw input_error("temperature is {}, expected 0 or more", options.temperature);
   const std::filesystem::path folder = checkpoint_of(options.path);
   const auto model = load_pretrained(folder);
   const std::filesystem::path tokenizer_path = folder / "tokenizer.model";
   if (!std::filesystem::exists(tokenizer_path))
     throw input_error("{}: no tokenizer.model in this checkpoint", folder.string());
   const Tokenizer tokenizer = Tokenizer::load(tokenizer_path);
+  const std::int64_t context = model->spec().context, vocab = model->spec().vocab;
+  if (tokenizer.vocab_size() > vocab) {
+    throw input_error("{}: its tokenizer has {} tokens, the model {}", folder.string(), tokenizer.vocab_size(), vocab);
+  }
   std::vector<std::int32_t> ids = tokenizer.encode(options.prompt);
   if (ids.empty()) ids.push_back(std::max(tokenizer.bos_id(), 0));
 
   Stream stream;
-  const std::int64_t context = model->spec().context, vocab = model->spec().vocab;
   model->plan(1, context, false, nullptr);
   const auto window = stream.scratch(DType::kI32, {1, context});
   const auto row = stream.scratch(model->parameters().begin()->value.dtype(), {1, vocab});
@@ -73,8 +77,10 @@ void generate(const GenerateOptions& options) {
     std::copy(ids.end() - length, ids.end(), window.data<std::int32_t>());
     model->forward(stream, window);
     model->logits(stream, row, length - 1);
-    std::vector<double> logits(static_cast<std::size_t>(std::min<std::int64_t>(vocab, tokenizer.vocab_size())));
+    std::vector<double> logits(static_cast<std::size_t>(tokenizer.vocab_size()));
     dispatch((*row).dtype(), [&]<class T>() { std::copy_n(row.data<T>(), logits.size(), logits.begin()); });
+    if (!std::ranges::all_of(logits, [](double x) { return std::isfinite(x); }))
+      throw input_error("{}: the model gives logits that are not finite", folder.string());
     ids.push_back(draw(logits, options.temperature, options.top_k, random.uniform(static_cast<std::uint64_t>(i))));
   }
   fmt::print("{}\n", tokenizer.decode(ids));
