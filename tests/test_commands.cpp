@@ -329,3 +329,12 @@ TEST_CASE("generate refuses weights that hold NaN and a tokenizer of more tokens
   nascent::save_pretrained(checkpoint, *model);
   check_refused(place, {{"generate runs/tiny", "nascent: " + name + ": the model gives logits that are not finite"}});
 }
+
+TEST_CASE("output that cannot be written is a failure") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml --set train.steps=1").exit_code == 0);
+  for (const char* command : {"generate runs/tiny --tokens 2", "info runs/tiny", "config", "--help"}) {
+    INFO(command);
+    CHECK(place.run(std::string(command) + " >/dev/full").exit_code == 1);
+  }
+}

@@ -3,10 +3,14 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "kernels/error.h"
+#include "kernels/settings.h"
 #include "train/corpus.h"
 #include "train/generate.h"
 #include "train/info.h"
@@ -38,9 +42,11 @@ void add_generate(CLI::App& app) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   command->add_option("--top-k", options->top_k, "Draw among the k likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, kNoLimit))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the draws")
+      ->check(CLI::Range(std::int64_t{0}, kNoLimit))
+      ->capture_default_str();
   command->callback([options] { generate(*options); });
 }
 
@@ -64,7 +70,7 @@ void add_corpus(CLI::App& app) {
   train
       ->add_option("--coverage", fit->tokenizer.character_coverage,
                    "Share of the characters with a piece of their own; others are spelled in bytes")
-      ->check(CLI::Range(0.5, 1.0))
+      ->check(CLI::Range(0.98, 1.0))
       ->capture_default_str();
   separator(train, fit->separator);
   train->callback([fit] { corpus_train_tokenizer(*fit); });
@@ -113,13 +119,7 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
   return 2;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  // A full disk or a closed pipe is an error to report, not a signal to die of.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-
+int run(int argc, char** argv) {
   CLI::App app(
       "nascent: trains small language models and measures the geometry of activations and gradients inside every step");
   app.set_version_flag("--version", version());
@@ -136,9 +136,29 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     std::fprintf(stderr, "nascent: %s\n", e.what());
     return e.exit_code();
+  } catch (const std::filesystem::filesystem_error& e) {
+    fmt::print(stderr, "nascent: {}: {}\n", e.path1().string(), e.code().message());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::fputs("nascent: out of memory\n", stderr);
+    return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "nascent: %s\n", e.what());
     return 1;
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A full disk or a closed pipe is an error to report, not a signal to die of.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  const int status = run(argc, argv);
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  std::fputs("nascent: cannot write all of the output\n", stderr);
+  return status == 0 ? 1 : status;
 }
