@@ -96,9 +96,13 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   flush();
   if (::fsync(descriptor_) != 0) throw system_error(partial_, "make the file durable");
+}
+
+void AtomicFile::commit() {
+  sync();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) throw system_error(path_, "rename the finished file");
   ::close(std::exchange(descriptor_, -1));
   // The rename is durable only once the folder that holds the name is.

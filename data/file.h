@@ -51,7 +51,10 @@ class AtomicFile {
   void append(std::span<const std::byte> bytes);
   void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
 
-  // fsync, rename, fsync of the folder: after it returns the file survives a power cut.
+  // Brings to the disk what was appended, still aside: after it only the renaming can fail.
+  void sync();
+
+  // sync, rename, fsync of the folder: after it returns the file survives a power cut.
   void commit();
 
  private:

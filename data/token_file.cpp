@@ -87,7 +87,10 @@ void TokenFileWriter::finish() {
   }
   for (std::uint64_t border = 0; border <= lengths_.size(); ++border) append(idx, border);
 
-  // An older index must not meet the new tokens, so it goes first and the new one comes last.
+  // An older index must not meet the new tokens, so it goes first and the new one comes last; and it goes only when
+  // both new files are whole on the disk.
+  bin_.sync();
+  idx.sync();
   std::error_code ignored;
   std::filesystem::remove(idx.path(), ignored);
   bin_.commit();

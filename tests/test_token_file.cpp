@@ -1,6 +1,8 @@
 // Token files: what is written is read back, and no damaged or hostile file is trusted.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 #include "data/file.h"
 #include "data/token_file.h"
@@ -245,4 +247,31 @@ TEST_CASE("more than 2^31 tokens in more than 2^32 bytes: the last ones are read
   Ids read(4);
   tokens.read(2, static_cast<std::uint64_t>(length) - 4, read);
   CHECK(read == Ids{0, 7, 8, 9});
+}
+
+TEST_CASE("a full disk while tokens are written leaves an older pair as it was") {
+  const TemporaryFolder folder;
+  {
+    TokenFileWriter writer(folder.file("a"), 100);
+    writer.add_document(Ids{1, 2, 3});
+    writer.finish();
+  }
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const rlimit small{200, limit.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  // Too much for the tokens' file, then for the index alone.
+  for (const auto& [documents, tokens] : {std::pair(1, 1000), std::pair(30, 1)}) {
+    const Failure failure = failure_of([&, documents = documents, tokens = tokens] {
+      TokenFileWriter writer(folder.file("a"), 100);
+      for (int i = 0; i < documents; ++i) writer.add_document(Ids(static_cast<std::size_t>(tokens), 7));
+      ::setrlimit(RLIMIT_FSIZE, &small);
+      writer.finish();
+    });
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    CHECK(failure.exit_code == 1);
+    CHECK(folder.names().size() == 2);
+    CHECK(document(TokenFile(folder.file("a")), 0) == Ids{1, 2, 3});
+  }
+  std::signal(SIGXFSZ, handler);
 }
