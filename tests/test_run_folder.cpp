@@ -60,6 +60,7 @@ TEST_CASE("run folder: an existing run is refused unless overwritten, anything e
   CHECK(read_text(run.config()) == "steps = 3\n");
   CHECK(fs::is_directory(run.checkpoints()));
   save(run, 1, "old");
+  std::ofstream(run.metrics()) << "x";
 
   const auto [code, message] = failure([&] { RunFolder::create(path, "", false); });
   CHECK(code == 2);
@@ -82,6 +83,14 @@ TEST_CASE("run folder: an existing run is refused unless overwritten, anything e
   CHECK(failure([&] { RunFolder::create(precious / "thesis.tex", "", true); }).first == 2);
   CHECK(failure([&] { RunFolder::create(precious / "thesis.tex" / "a", "", false); }).first == 2);
   CHECK(failure([&] { RunFolder::open(precious); }).first == 2);
+
+  // Other programs have a config.toml and checkpoints too.
+  const fs::path theirs = folder.path / "theirs";
+  fs::create_directories(theirs / "checkpoints");
+  std::ofstream(theirs / "config.toml") << "x";
+  std::ofstream(theirs / "checkpoints" / "model.pt") << "x";
+  CHECK(failure([&] { RunFolder::create(theirs, "", true); }).first == 2);
+  CHECK(fs::exists(theirs / "checkpoints" / "model.pt"));
 }
 
 TEST_CASE("run folder: checkpoints are listed by step, and only finished ones") {

@@ -36,8 +36,13 @@ void make_folders(const fs::path& path) {
   if (error) throw input_error("{}: cannot make this folder: {}", path.string(), error.message());
 }
 
-// config.toml alone is too common a name to remove a folder for it.
 bool is_run_folder(const RunFolder& run) { return fs::exists(run.config()) && fs::is_directory(run.checkpoints()); }
+
+// Other programs' folders have config.toml and checkpoints too. Ours may lack metrics.db where it was killed at its
+// start; then it has no checkpoint yet.
+bool may_be_removed(const RunFolder& run) {
+  return is_run_folder(run) && (fs::exists(run.metrics()) || fs::is_empty(run.checkpoints()));
+}
 
 }  // namespace
 
@@ -45,7 +50,7 @@ RunFolder RunFolder::create(const fs::path& path, const std::string& config, boo
   const RunFolder run(path);
   const bool is_free = !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path));
   if (!is_free) {
-    if (!is_run_folder(run)) {
+    if (!may_be_removed(run)) {
       throw input_error("{}: exists and is not a run; choose another name for the run", path.string());
     }
     if (!overwrite) {
