@@ -72,6 +72,9 @@ constexpr std::string_view kNotLearned("\0\t", 2);
 // end the program.
 constexpr std::size_t kLongestLine = 4192;
 
+// Far beyond it SentencePiece's count overflows, and it ends the program.
+constexpr std::int32_t kMostPieces = 1 << 21;
+
 // Bytes of `text` up to its newline; in a line that is too long up to the last space that fits, or else
 // between two characters.
 std::size_t line_length(std::string_view text) {
@@ -138,8 +141,8 @@ void train_tokenizer(const std::string& path, std::span<const std::string_view> 
                      const TokenizerSettings& settings) {
   if (settings.algorithm != "unigram" && settings.algorithm != "bpe")
     throw input_error("tokenizer: algorithm is \"{}\", expected \"unigram\" or \"bpe\"", settings.algorithm);
-  if (settings.vocab_size < 1)
-    throw input_error("tokenizer: vocab_size is {}, expected at least 1", settings.vocab_size);
+  if (settings.vocab_size < 1 || settings.vocab_size > kMostPieces)
+    throw input_error("tokenizer: vocab_size is {}, expected 1 to {}", settings.vocab_size, kMostPieces);
   if (!(settings.character_coverage >= 0.98 && settings.character_coverage <= 1))
     throw input_error("tokenizer: character_coverage is {}, expected 0.98 to 1", settings.character_coverage);
 

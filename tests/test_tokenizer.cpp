@@ -123,6 +123,7 @@ TEST_CASE("an impossible vocabulary is refused with what is possible") {
   CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), {}, {}); }).exit_code == 2);
   CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.algorithm = "word"}); }).says("\"word\""));
   CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = -1}); }).exit_code == 2);
+  CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.vocab_size = 2000000000}); }).exit_code == 2);
   CHECK(failure_of([&] { train_tokenizer(folder.file("t.model"), text, {.character_coverage = 2}); }).exit_code == 2);
 }
 
