@@ -189,6 +189,7 @@ Value explained_share(const DenseMatrix& covariance, const DenseMatrix& basis) {
 std::vector<double> principal_angles(const DenseMatrix& a, const DenseMatrix& b) {
   // Cosines are the singular values of A^T B, sines those of B - A (A^T B), for B the narrower of the two.
   if (b.cols > a.cols) return principal_angles(b, a);
+  if (b.cols == 0) return {};
   const DenseMatrix overlap = multiply_transposed(a, b);
   DenseMatrix rest = multiply(a, overlap);
   for (std::size_t i = 0; i < rest.data.size(); ++i) rest.data[i] = b.data[i] - rest.data[i];

@@ -93,17 +93,16 @@ Value TapStatistics::ceiling(std::int64_t r) const {
 
 void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   const std::int64_t d = tap_.width, wanted = std::min(rank, d - 1);
-  if (wanted < 1 || !activation_.finite || !spectrum_of(activation_)) {
-    // An earlier step's directions are not this step's.
-    if (!bases_.empty()) bases_[0] = {"current", DenseMatrix(d, 0), DenseMatrix(d, 0), step};
-    return;
+  // Without spread a basis has no directions: those of another step would not be this one's.
+  Basis current{"current", DenseMatrix(d, 0), DenseMatrix(d, 0), step};
+  if (wanted >= 1 && activation_.finite && spectrum_of(activation_)) {
+    const Eigenpairs pairs =
+        top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
+    activation_start_ = pairs.vectors;
+    const std::int64_t there = non_zero(pairs.values, activation_), r = std::min(wanted, there);
+    current.directions = columns(pairs.vectors, 0, r);
+    current.next = columns(pairs.vectors, r, std::clamp<std::int64_t>(there - r, 0, r));
   }
-  const Eigenpairs pairs =
-      top_eigen(activation_.scatter, carried(wanted, d), wanted, activation_start_, kBasisTolerance);
-  activation_start_ = pairs.vectors;
-  const std::int64_t there = non_zero(pairs.values, activation_), r = std::min(wanted, there);
-  Basis current{"current", columns(pairs.vectors, 0, r),
-                columns(pairs.vectors, r, std::clamp<std::int64_t>(there - r, 0, r)), step};
   if (bases_.empty()) {
     Basis init = current;
     init.name = "init";

@@ -28,7 +28,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 StepProgress Trainer::step() {
   const Clock::time_point start = Clock::now();
   const double probe_seconds = probes_.seconds();
-  if (checkpoint_schedule_.at(step_)) save();
+  // Weights that are not finite are no checkpoint: the gradient below will stop the run, with its records.
+  if (checkpoint_schedule_.at(step_) && weights_are_finite()) save();
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
 
   batches_.load(step_);
@@ -200,6 +201,10 @@ void Trainer::run() {
   }
   Progress progress(config_.train.steps);
   while (step_ < config_.train.steps) progress.update(step());
+  if (!weights_are_finite()) {
+    throw machine_error("step {}: the last update made weights that are not finite; the last checkpoint is in {}",
+                        step_, folder_.checkpoints().string());
+  }
   save();
   evaluate_heldout(0);
   metrics_.finish();
@@ -211,6 +216,15 @@ void Trainer::evaluate_heldout(std::int64_t sequences) {
   const char* labels = sequences == 0 ? "split=heldout_all" : "split=heldout";
   const Record record = evaluation_record("loss", labels, e.loss, static_cast<std::uint64_t>(e.targets));
   metrics_.write(step_, {&record, 1});
+}
+
+bool Trainer::weights_are_finite() {
+  double square = 0;
+  const Tensor out(&square, DType::kF64, {1});
+  return std::all_of(model_->parameters().begin(), model_->parameters().end(), [&](const Parameter& p) {
+    sum_squares(stream_, out, p.value);
+    return std::isfinite(square);
+  });
 }
 
 void Trainer::save() {

@@ -51,6 +51,7 @@ class Trainer {
   [[noreturn]] void stop(double loss, double gradient_norm, Clock::time_point start);
   void update(double lr, double clip, bool probing);
   void evaluate_heldout(std::int64_t sequences);
+  bool weights_are_finite();
   void save();
 
   Config config_;
