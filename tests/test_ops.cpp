@@ -1,4 +1,5 @@
 // One suite over every op: finite differences in double, float against double, the += rule, and odd sizes.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -313,5 +314,82 @@ TEST_CASE("the largest of a column with a NaN is NaN, wherever it stands") {
     CHECK(std::isnan(Memory::get(most, 1)));
     CHECK(std::isfinite(Memory::get(most, 0)));
     CHECK(std::isfinite(Memory::get(most, 2)));
+  }
+}
+
+TEST_CASE("the head shows each block of logits and gradients once, by the position it begins at") {
+  Stream s;
+  Memory m(DType::kF64);
+  const std::int64_t n = 1027, c = 3, vocab = 5;  // two blocks
+  const Tensor h = m.normal("h", {n, c}), w = m.normal("w", {vocab, c}), dw = m.zeros({vocab, c}), dh = m.zeros({n, c});
+  const Tensor targets = m.ids("targets", {n}, vocab), losses = m.zeros({n}), all = m.zeros({n, vocab});
+  linear_forward(s, all, h, w, {});
+  for (const bool backward : {false, true}) {
+    std::int64_t seen = 0, blocks = 0;
+    const BlockListener on_block = [&](std::int64_t first, View logits, View dlogits) {
+      CHECK(first == seen);
+      CHECK(gradient_error(values(logits), values(all.slice(seen, logits.rows())), 0) <= 1e-12);
+      CHECK(static_cast<bool>(dlogits) == backward);
+      seen += logits.rows();
+      ++blocks;
+    };
+    if (backward) {
+      linear_cross_entropy_forward_backward(s, losses, dh, dw, h, w, targets, 1, on_block);
+    } else {
+      linear_cross_entropy_forward(s, losses, h, w, targets, on_block);
+    }
+    CHECK(seen == n);
+    CHECK(blocks == 2);
+  }
+}
+
+TEST_CASE(
+    "sums, sums of squares and largest values are those of a plain loop, below and beyond every run of elements") {
+  Stream s;
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const std::int64_t n : {1, 3, 33, 4096, 4097, 10001}) {
+      INFO(n << " of " << name_of(dtype));
+      Memory m(dtype);
+      const Tensor x = m.normal("x", {n, 3}), y = m.normal("y", {n, 3});
+      std::vector<double> columns(3, 0.0), most(3, -9.0);
+      double plain = 0, squares = 0, differences = 0, largest = 0;
+      for (std::int64_t i = 0; i < 3 * n; ++i) {
+        const double a = Memory::get(x, i), b = Memory::get(y, i);
+        const auto column = static_cast<std::size_t>(i % 3);
+        plain += a;
+        squares += a * a;
+        differences += (a - b) * (a - b);
+        largest = std::max(largest, std::abs(a));
+        columns[column] += a;
+        most[column] = std::max(most[column], a);
+      }
+      double found = -1;
+      const Tensor one(&found, DType::kF64, {1});
+      // Far above what rounding leaves of sums up to 1e5, far below one element.
+      const double rounding = 1e-8;
+      sum(s, one, x);
+      CHECK(std::abs(found - plain) <= rounding);
+      sum_squares(s, one, x);
+      CHECK(std::abs(found - squares) <= rounding);
+      sum_squared_difference(s, one, x, y);
+      CHECK(std::abs(found - differences) <= rounding);
+      max_abs(s, one, x);
+      CHECK(found == largest);
+
+      // Both go on from what `out` holds.
+      const Tensor total = m.zeros({3}), top = m.zeros({3});
+      for (std::int64_t j = 0; j < 3; ++j) Memory::set(total, j, 1), Memory::set(top, j, -9);
+      column_sum(s, total, x);
+      column_max(s, top, x);
+      for (std::int64_t j = 0; j < 3; ++j) {
+        const auto column = static_cast<std::size_t>(j);
+        const double precision = dtype == DType::kF32 ? 1e-6 : 1e-14;
+        CHECK(std::abs(Memory::get(total, j) - 1 - columns[column]) <= precision * static_cast<double>(n));
+        CHECK(Memory::get(top, j) == most[column]);
+      }
+      Memory::set(x, 3 * n - 1, std::nan(""));
+      max_abs(s, one, x);
+      CHECK(std::isnan(found));
+    }
   }
 }

@@ -34,3 +34,9 @@ TEST_CASE("draws are a function of seed, purpose, name and index alone, and have
   CHECK(std::abs(square - 1) < 4 * std::sqrt(2.0 / n));
   CHECK(std::abs(uniform - 0.5) < 4 * std::sqrt(1.0 / 12 / n));
 }
+
+TEST_CASE("seeds and indices that differ beyond their low 32 bits draw differently") {
+  const std::uint64_t beyond = std::uint64_t{1} << 32;
+  CHECK(Random(1, "init").bits(7) != Random(1 + beyond, "init").bits(7));
+  CHECK(Random(1, "init").bits(7) != Random(1, "init").bits(7 + beyond));
+}
