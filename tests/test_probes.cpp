@@ -3,7 +3,9 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "kernels/cross_entropy.h"
 #include "probes/geometry.h"
+#include "probes/probe.h"
 #include "probes/tap_statistics.h"
 #include "tests/catch.h"
 #include "tests/memory.h"
@@ -46,6 +48,32 @@ DenseMatrix axes(std::int64_t d, std::int64_t r) {
 }
 
 double tolerance(DType dtype) { return dtype == DType::kF64 ? 1e-9 : 2e-4; }
+
+std::unique_ptr<Probe> probe_named(const std::string& name) {
+  for (const ProbeKind& kind : probe_kinds()) {
+    if (kind.name == name) return kind.make();
+  }
+  throw std::runtime_error("no probe " + name);
+}
+
+// What a probe records of statistics alone.
+Records records_of(const std::string& name, const ProbePlan& plan) {
+  const auto probe = probe_named(name);
+  probe->plan(plan);
+  Records records;
+  Recorder out(records, name);
+  Stream s;
+  probe->finish(s, Parameters(), out);
+  return records;
+}
+
+// NaN, which equals nothing, where there is no such record or it is missing.
+double value_of(const Records& records, const std::string& key, const std::string& labels) {
+  for (const Record& r : records) {
+    if (r.key == key && r.labels == labels) return r.value.value_or(std::nan(""));
+  }
+  return std::nan("");
+}
 
 }  // namespace
 
@@ -311,4 +339,129 @@ TEST_CASE("a step without spread has no current directions: those of an earlier 
     CHECK(statistics.bases()[0].directions.cols == (step == 1 ? 0 : 2));
     CHECK(statistics.bases()[1].directions.cols == 2);
   }
+}
+
+TEST_CASE("the average cosine is over pairs that have a direction, the mean norm over every row") {
+  Memory m(DType::kF64);
+  const Moments moments = moments_of(rows(m, {{2, 0}, {1, 0}, {0, 3}, {0, 0}}), true);
+  CHECK(*moments.average_cosine() == Approx(1.0 / 3));  // cosines 1, 0, 0
+  CHECK(*moments.mean_norm() == Approx(6.0 / 4));
+}
+
+TEST_CASE("what probes record of planted axes is what was planted") {
+  // Activations spread along the first four of nine axes; energies of the gradient: 4 and 2, 1 along the first and the
+  // next two of them, 3 outside. A row of zeros counts as a position and holds nothing.
+  std::vector<std::vector<double>> h, g(6, std::vector<double>(9, 0.0));
+  const double spread[] = {3, 2, 1, 0.5};
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (const double sign : {1.0, -1.0}) h.emplace_back(9, 0.0)[i] = sign * spread[i];
+  }
+  g[0][0] = g[1][0] = std::sqrt(2.0);
+  g[2][2] = std::sqrt(2.0);
+  g[3][3] = 1;
+  g[4][5] = std::sqrt(3.0);
+  Memory m(DType::kF64);
+  Stream s;
+  TapStatistics statistics(tap_of(9));
+  statistics.add_activation(s, rows(m, h));
+  statistics.add_gradient(s, rows(m, g));
+  statistics.fit_activation(0, 2);
+  statistics.fit_gradient(2);
+
+  const Records energy = records_of("gradient_energy", {{&statistics}, 1});
+  for (const char* labels : {"basis=current", "basis=init"}) {
+    const auto value = [&](const char* key) { return value_of(energy, key, labels); };
+    CHECK(value("share") == Approx(0.4));
+    CHECK(value("chance") == Approx(2.0 / 9));
+    CHECK(value("ceiling") == Approx(0.7));
+    CHECK(value("of_ceiling") == Approx((0.4 - 2.0 / 9) / (0.7 - 2.0 / 9)));
+    CHECK(value("next_pc_share") == Approx(0.3));
+    CHECK(value("mean_share") == Approx(8.0 / 14));
+  }
+  // C = diag(18, 8, 2, 0.5, 0...), M = diag(4, 0, 2, 1, 0, 3, 0...), each less its trace / 9.
+  CHECK(value_of(energy, "alignment", "") ==
+        Approx((76.5 - 285.0 / 9) / std::sqrt((392.25 - 28.5 * 28.5 / 9) * (30 - 100.0 / 9))));
+
+  const Records tangent = records_of("tangent", {{&statistics}, 1});
+  CHECK(value_of(tangent, "n", "basis=init") == 8);
+  CHECK(value_of(tangent, "rank", "basis=init") == 2);
+  CHECK(value_of(tangent, "chance", "basis=init") == Approx(2.0 / 9));
+  CHECK(value_of(tangent, "explained", "basis=init") == Approx(26 / 28.5));
+
+  const Records norms = records_of("norms", {{&statistics}, 1});
+  CHECK(value_of(norms, "rms", "") == Approx(std::sqrt(28.5 / (8 * 9))));
+  CHECK(value_of(norms, "max_abs", "") == 3);
+
+  const Records moments = records_of("moments", {{&statistics}, 1});
+  CHECK(value_of(moments, "n", "of=gradient") == 6);
+  CHECK(value_of(moments, "zero_rows", "of=gradient") == 1);
+  CHECK(value_of(moments, "mean_norm", "of=gradient") == Approx((3 * std::sqrt(2.0) + 1 + std::sqrt(3.0)) / 6));
+  CHECK(value_of(moments, "norm_of_mean", "of=gradient") == Approx(std::sqrt(14.0) / 6));
+  CHECK(value_of(moments, "avg_cosine", "of=gradient") == Approx(2.0 / (5 * 4)));  // one pair of ten is parallel
+  CHECK(value_of(moments, "mean_norm", "of=activation") == Approx(13.0 / 8));
+  CHECK(value_of(moments, "norm_of_mean", "of=activation") == 0);
+  const double s2 = 28.5 * 28.5, f2 = 392.25, mixed = 0.64 * f2 + 0.36 * s2 / 9;  // z = 0.2
+  CHECK(value_of(moments, "participation_ratio", "of=activation") == Approx(s2 / f2));
+  CHECK(value_of(moments, "isoscore", "of=activation") == Approx((s2 / f2 - 1) / 8));
+  CHECK(value_of(moments, "isoscore_star", "of=activation") == Approx((s2 / mixed - 1) / 8));
+}
+
+TEST_CASE(
+    "norms records the step's dead units, losses by position and updates, ignored targets and earlier steps not") {
+  Memory m(DType::kF64);
+  Stream s;
+  const auto probe = probe_named("norms");
+  probe->plan({{}, 5});
+  Tap mlp;
+  mlp.name = "blocks.0.mlp.post";
+  const Tensor losses = rows(m, {{1, 2, 3, 4, 5}, {6, 7, 100, 9, 10}}), targets = m.ids("targets", {2, 5}, 9);
+  targets.data<std::int32_t>()[7] = kIgnored;  // the loss of 100
+  const auto step = [&](const std::vector<std::vector<std::vector<double>>>& micro_batches) {
+    probe->begin_step();
+    for (const auto& x : micro_batches) probe->on_value(s, mlp, rows(m, x));
+    probe->on_losses(s, losses, targets);
+    Records records;
+    Recorder out(records, "norms");
+    probe->finish(s, Parameters(), out);
+    return records;
+  };
+  const Records first = step({{{-1, 0, 2, -3}, {-2, 0, -1, -4}}, {{-1, -5, -1, 0.5}}}),
+                second = step({{{-1, 1, -9, -1}}});
+  CHECK(value_of(first, "dead", "") == 0.5);
+  CHECK(value_of(second, "dead", "") == 0.75);
+  for (const Records& records : {first, second}) {
+    CHECK(value_of(records, "loss_by_position", "position=0") == Approx(3.5));
+    CHECK(value_of(records, "loss_by_position", "position=1") == Approx(4.5));
+    CHECK(value_of(records, "loss_by_position", "position=2-3") == Approx(16.0 / 3));
+    CHECK(value_of(records, "loss_by_position", "position=4-7") == Approx(7.5));
+  }
+
+  Parameter p;
+  p.value = rows(m, {{3, 4}, {0, 0.5}});
+  Records records;
+  Recorder out(records, "norms");
+  probe->on_update(s, {p, rows(m, {{3, 4}, {0, 0}}), rows(m, {{2, -2}, {2, 2}}), rows(m, {{1, 1}, {1, 7}})}, out);
+  CHECK(value_of(records, "update_ratio", "") == Approx(0.1));
+  CHECK(value_of(records, "moment_rms", "moment=first") == Approx(2));
+  CHECK(value_of(records, "moment_rms", "moment=second") == Approx(std::sqrt(52.0 / 4)));
+}
+
+TEST_CASE("a scatter matrix is that of a plain loop, beyond every block of rows and columns") {
+  const std::int64_t n = 1030, d = 131;
+  Memory m(DType::kF64);
+  const Tensor x = m.normal("x", {n, d}, 1, 2);
+  for (std::int64_t i = 1; i < n * d; ++i) Memory::set(x, i, Memory::get(x, i) + 0.5 * Memory::get(x, i - 1));
+  const Moments moments = moments_of(x);
+  double worst = 0;
+  for (std::int64_t j = 0; j < d; ++j) {
+    for (std::int64_t k = 0; k < d; ++k) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        sum += (Memory::get(x, i * d + j) - moments.mean[static_cast<std::size_t>(j)]) *
+               (Memory::get(x, i * d + k) - moments.mean[static_cast<std::size_t>(k)]);
+      }
+      worst = std::max(worst, std::abs(moments.scatter(j, k) - sum));
+    }
+  }
+  CHECK(worst <= 1e-9);  // of sums near 1e3
 }
