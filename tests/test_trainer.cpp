@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "data/file.h"
+#include "data/order.h"
 #include "data/safetensors.h"
 #include "data/token_file.h"
 #include "model/hugging_face.h"
@@ -12,6 +13,7 @@
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/temporary.h"
+#include "train/evaluate.h"
 #include "train/trainer.h"
 
 using namespace nascent;
@@ -199,6 +201,38 @@ TEST_CASE("learning rates: never 0, warm-up reaches the peak, cosine and wsd end
   CHECK(learning_rate(1, s, 0, 100) == 1);
 }
 
+TEST_CASE("weights come of seed.init alone, the order of samples of seed.data alone") {
+  const Workplace workplace;
+  const auto first_loss_and_weights = [](std::int64_t init, std::int64_t data) {
+    Config config = small_config("seeds");
+    config.train.steps = 1;
+    config.optimizer.lr = 0;
+    config.seed.init = init;
+    config.seed.data = data;
+    const Outcome outcome = run(config, false);
+    return std::pair(outcome.losses, outcome.weights);
+  };
+  const auto [loss, weights] = first_loss_and_weights(1, 1);
+  const auto [of_data, same_weights] = first_loss_and_weights(1, 2);
+  const auto [of_init, other_weights] = first_loss_and_weights(2, 1);
+  CHECK(same_weights == weights);
+  CHECK(of_data != loss);
+  CHECK(other_weights != weights);
+}
+
+TEST_CASE("model keys are the model's sizes and activation") {
+  Config config = small_config("sizes");
+  config.model.context = 33;
+  config.model.hidden = 40;
+  config.model.activation = "gelu_erf";
+  const TransformerSpec spec = config.spec(0);
+  CHECK((spec.vocab == 50 && spec.context == 33 && spec.width == 24 && spec.layers == 2 && spec.heads == 3));
+  CHECK(spec.hidden == 40);
+  CHECK(spec.activation == Activation::kGeluErf);
+  CHECK(small_config("defaults").spec(0).hidden == 4 * 24);
+  CHECK(small_config("defaults").spec(0).activation == Activation::kGeluTanh);
+}
+
 TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its records") {
   const Workplace workplace;
   Config config = small_config("left");
@@ -238,6 +272,20 @@ TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its 
   for (const Parameter& p : fresh.parameters()) square += std::pow(*metrics.value(2, "norms", p.name, "grad_norm"), 2);
   const double clip = metrics.step(2)->clip;
   CHECK(clip == Approx(std::min(1.0, 1 / (std::sqrt(square) + 1e-6))).epsilon(1e-6));
+  for (const char* probe : {"statistics", "norms", "gradient_energy"}) CHECK(metrics.value(3, probe, "", "seconds"));
+  // The recorded update is what moved the weights from one checkpoint to the next, its moments those of one gradient.
+  const std::string name = "transformer.wte.weight";
+  const auto before = values(start->parameters().find(name)->value),
+             after = values(first->parameters().find(name)->value);
+  std::vector<double> moved;
+  for (std::size_t i = 0; i < before.size(); ++i) moved.push_back(after[i] - before[i]);
+  const auto recorded = [&](const char* key, const char* labels) {
+    return *metrics.value(0, "norms", name, key, labels);
+  };
+  CHECK(recorded("weight_norm", "") == Approx(rms(before) * std::sqrt(before.size())).epsilon(1e-6));
+  CHECK(recorded("update_ratio", "") == Approx(rms(moved) / rms(before)).epsilon(1e-5));
+  CHECK(recorded("moment_rms", "moment=first") ==
+        Approx(0.1 * metrics.step(0)->clip * recorded("grad_norm", "") / std::sqrt(before.size())).epsilon(1e-5));
 }
 
 TEST_CASE(
@@ -346,4 +394,175 @@ TEST_CASE("a step that is not finite leaves the weights as they were, and its re
   CHECK(metrics.value(1, "gradient_energy", "blocks.1.resid_post", "chance", "basis=init"));
   CHECK_FALSE(metrics.value(1, "gradient_energy", "blocks.1.resid_post", "share", "basis=current"));
   CHECK_FALSE(metrics.value(1, "tangent", "blocks.1.resid_post", "angle_mean", "basis=current,other=init"));
+}
+
+TEST_CASE(
+    "steps are AdamW, written out here, on the clipped mean gradient of the order's next samples, at each step's "
+    "rate") {
+  const Workplace workplace;
+  for (const double largest : {0.0, 0.3}) {
+    Config config = small_config("by_hand");
+    config.precision = "fp64";
+    config.train.batch = 4;
+    config.train.micro_batch = 2;
+    config.optimizer.clip = largest;
+    const auto& o = config.optimizer;
+    ProbeSet probes;
+    Choose choose(false);
+    probes.settings(choose);
+    Trainer trainer(config, probes, "", true);
+
+    const TokenFile file("tokens");
+    const TokenStream stream(file, split_documents(file.documents(), config.data.heldout).train);
+    const Windows windows(stream, 17);
+    const SampleOrder order(windows.count(), 1);
+    Transformer model(config.spec(0), DType::kF64);
+    model.parameters().initialize(1);
+    model.plan(4, 17, true, nullptr);
+    Stream s;
+    Memory m;
+    const Tensor inputs = m.zeros({4, 17}, DType::kI32), targets = m.zeros({4, 17}, DType::kI32);
+    std::map<std::string, std::vector<double>> first, second;
+    for (std::int64_t step = 0; step < 4; ++step) {
+      INFO("clip " << largest << ", step " << step);
+      trainer.step();
+      for (std::int64_t i = 0; i < 4; ++i) {
+        windows.fill(order.at(static_cast<std::uint64_t>(4 * step + i)), {inputs.data<std::int32_t>() + 17 * i, 17},
+                     {targets.data<std::int32_t>() + 17 * i, 17});
+      }
+      model.parameters().zero_gradients();
+      model.forward(s, inputs);
+      model.backward(s, targets, 1.0 / (4 * 17));
+      double square = 0;
+      for (const Parameter& p : model.parameters()) {
+        for (const double g : values(p.grad)) square += g * g;
+      }
+      REQUIRE(std::sqrt(square) > 0.3);
+      const double clip = largest > 0 ? largest / (std::sqrt(square) + 1e-6) : 1;
+      const double lr = learning_rate(o.lr, config.schedule, step, config.train.steps);
+      const double t = static_cast<double>(step + 1);
+      for (const Parameter& p : model.parameters()) {
+        auto &a = first[p.name], &b = second[p.name];
+        a.resize(static_cast<std::size_t>(p.value.size())), b.resize(a.size());
+        const bool matrix = p.value.shape().rank() == 2;  // biases and norms do not decay
+        for (std::size_t i = 0; i < a.size(); ++i) {
+          const auto at = static_cast<std::int64_t>(i);
+          const double g = clip * Memory::get(p.grad, at);
+          a[i] = o.beta1 * a[i] + (1 - o.beta1) * g;
+          b[i] = o.beta2 * b[i] + (1 - o.beta2) * g * g;
+          const double moved =
+              a[i] / (1 - std::pow(o.beta1, t)) / (std::sqrt(b[i] / (1 - std::pow(o.beta2, t))) + o.eps);
+          const double w = Memory::get(p.value, at);
+          Memory::set(p.value, at, w - lr * (matrix ? o.weight_decay : 0) * w - lr * moved);
+        }
+        INFO(p.name);
+        CHECK(gradient_error(values(trainer.model().parameters().find(p.name)->value), values(p.value), 1e-3) <= 1e-9);
+      }
+      CHECK(trainer.metrics().step(step)->lr == lr);
+      CHECK(trainer.metrics().step(step)->clip == Approx(clip));
+    }
+  }
+}
+
+TEST_CASE("the held-out loss is the mean over targets of the held-out windows, whatever the batch, shown to nobody") {
+  const Workplace workplace;
+  Config config = small_config("heldout");
+  config.precision = "fp64";
+  config.eval.sequences = 5;
+  const TokenFile file("tokens");
+  const Split split = split_documents(file.documents(), config.data.heldout);
+  const TokenStream stream(file, split.heldout);
+  const Windows windows(stream, 17);
+  const auto count = static_cast<std::int64_t>(windows.count());
+  REQUIRE(count % 3 != 0);
+  Stream s;
+  Memory m;
+  const auto model_of = [&](std::int64_t batch, Listener* listener) {
+    auto model = std::make_unique<Transformer>(config.spec(0), DType::kF64);
+    model->parameters().initialize(1);
+    model->plan(batch, 17, false, listener);
+    return model;
+  };
+  const auto one = model_of(1, nullptr);
+  std::vector<double> sums{0};  // of the losses of the first windows
+  const Tensor inputs = m.zeros({1, 17}, DType::kI32), targets = m.zeros({1, 17}, DType::kI32);
+  for (std::int64_t k = 0; k < count; ++k) {
+    windows.fill(static_cast<std::uint64_t>(k), {inputs.data<std::int32_t>(), 17}, {targets.data<std::int32_t>(), 17});
+    one->forward(s, inputs);
+    sums.push_back(sums.back());
+    for (const double loss : values(one->losses(s, targets))) sums.back() += loss;
+  }
+  Recording seen;
+  const auto three = model_of(3, &seen);
+  for (const std::int64_t sequences : {std::int64_t{0}, std::int64_t{1}, std::int64_t{5}, count + 7}) {
+    const std::int64_t n = sequences == 0 ? count : std::min(sequences, count);
+    const Evaluation e = evaluate(s, *three, windows, sequences);
+    CHECK(e.targets == n * 17);
+    CHECK(e.loss == Approx(sums[static_cast<std::size_t>(n)] / static_cast<double>(n * 17)).epsilon(1e-12));
+  }
+  CHECK(seen.value.empty());
+
+  ProbeSet probes;
+  Choose choose(false);
+  probes.settings(choose);
+  Trainer trainer(config, probes, "", true);
+  trainer.step();
+  CHECK(*trainer.metrics().value(0, "eval", "", "loss", "split=heldout") == Approx(sums[5] / (5 * 17)).epsilon(1e-12));
+}
+
+TEST_CASE("a step whose loss is not finite stops the run and leaves the weights before it") {
+  const Workplace workplace;
+  Config config = small_config("diverges");
+  config.schedule.warmup = 0;
+  config.optimizer.lr = 1e30;
+  ProbeSet probes;
+  Choose choose(false);
+  probes.settings(choose);
+  Trainer trainer(config, probes, "", true);
+  trainer.step();
+  const auto before = values(trainer.model().parameters().begin()->value);
+  const Failure failure = failure_of([&] { trainer.step(); });
+  CHECK(failure.exit_code == 1);
+  CHECK(failure.says("step 1: loss is "));
+  CHECK(values(trainer.model().parameters().begin()->value) == before);
+}
+
+TEST_CASE("the init basis is that of step 0 also where no probe reports before a later step") {
+  const Workplace workplace;
+  struct At : Choose {
+    explicit At(const char* schedule) : Choose(true), at(schedule) {}
+    std::string at;
+    void key(const char* name, std::vector<std::string>& value, const char* help) override {
+      if (std::string(name) == "at") value = {at};
+      Choose::key(name, value, help);
+    }
+  };
+  const auto share_at_2 = [&](const char* schedule, const char* basis) {
+    ProbeSet probes;
+    At at(schedule);
+    probes.settings(at);
+    Trainer trainer(small_config("late"), probes, "", true);
+    for (int i = 0; i < 3; ++i) trainer.step();
+    return *trainer.metrics().value(2, "gradient_energy", "blocks.1.resid_post", "share", basis);
+  };
+  const double late = share_at_2("step 2", "basis=init");
+  CHECK(late == share_at_2("every 1", "basis=init"));
+  CHECK(late != share_at_2("step 2", "basis=current"));
+}
+
+TEST_CASE("a checkpoint whose names lack the prefix \"transformer.\" loads, as some published ones do") {
+  const TemporaryFolder folder, bare;
+  Transformer model(tiny_spec(), DType::kF32);
+  randomize(model.parameters());
+  save_pretrained(folder.path, model);
+  std::filesystem::copy_file(folder.path / "config.json", bare.path / "config.json");
+  SafetensorsFile saved(folder.path / "model.safetensors");
+  std::vector<NamedView> tensors;
+  for (const std::string& name : saved.names()) tensors.push_back({name.substr(name.find('.') + 1), saved.at(name)});
+  write_safetensors(bare.path / "model.safetensors", tensors);
+  const auto loaded = load_pretrained(bare.path);
+  for (const Parameter& p : model.parameters()) {
+    INFO(p.name);
+    CHECK(values(loaded->parameters().find(p.name)->value) == values(p.value));
+  }
 }
