@@ -1,5 +1,7 @@
 // The program from outside: what it refuses and how it says so, and a whole run on a text made here.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
@@ -10,10 +12,13 @@
 #include <sys/wait.h>
 #include <vector>
 
+#include "data/tokenizer.h"
 #include "kernels/philox.h"
 #include "model/hugging_face.h"
 #include "tests/catch.h"
+#include "tests/memory.h"
 #include "tests/temporary.h"
+#include "train/metrics_db.h"
 
 namespace fs = std::filesystem;
 using nascent::Random;
@@ -337,4 +342,79 @@ TEST_CASE("output that cannot be written is a failure") {
     INFO(command);
     CHECK(place.run(std::string(command) + " >/dev/full").exit_code == 1);
   }
+}
+
+TEST_CASE(
+    "generate draws from the k largest logits behind the last tokens that fit, each token with a number of its own") {
+  const Workplace place;
+  REQUIRE(place.run("train tiny.toml --set optimizer.lr=0.01").exit_code == 0);
+  const fs::path folder = place.weights("tiny", 3).parent_path();
+  const nascent::Tokenizer tokenizer = nascent::Tokenizer::load(folder / "tokenizer.model");
+  const auto model = nascent::load_pretrained(folder);
+  const std::int64_t context = model->spec().context;
+  model->plan(1, context, false, nullptr);
+  const std::string prompt = "the old king went up to the deep water and said in days of light the house over";
+  const std::vector<std::int32_t> begin = tokenizer.encode(prompt);
+  REQUIRE(static_cast<std::int64_t>(begin.size()) > context);
+
+  struct Case {
+    std::string prompt;
+    double temperature;
+    std::int64_t top_k;
+  };
+  nascent::Stream s;
+  nascent::test::Memory m(nascent::DType::kF32);
+  for (const Case& c : {Case{prompt, 0, 0}, Case{prompt, 2, 3}, Case{"the king", 1, 0}, Case{"the king", 0.1, 0}}) {
+    std::vector<std::int32_t> ids = tokenizer.encode(c.prompt);
+    const Random random(5, "generate");
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      const auto length = std::min(static_cast<std::int64_t>(ids.size()), context);
+      const nascent::Tensor window = m.zeros({1, context}, nascent::DType::kI32);
+      std::copy(ids.end() - length, ids.end(), window.data<std::int32_t>());
+      model->forward(s, window);
+      const nascent::Tensor all = m.zeros({context, 300});
+      model->logits(s, all, 0);
+      std::vector<std::pair<double, std::int32_t>> ranked;  // the largest logit first
+      for (std::int32_t id = 0; id < 300; ++id)
+        ranked.emplace_back(-nascent::test::Memory::get(all, (length - 1) * 300 + id), id);
+      std::sort(ranked.begin(), ranked.end());
+      ranked.resize(c.temperature == 0 ? 1 : c.top_k > 0 ? static_cast<std::size_t>(c.top_k) : ranked.size());
+      std::vector<double> up_to;  // cumulative weights
+      for (const auto& [minus_logit, id] : ranked) {
+        const double exponent = c.temperature == 0 ? 0 : (ranked[0].first - minus_logit) / c.temperature;
+        up_to.push_back((up_to.empty() ? 0 : up_to.back()) + std::exp(exponent));
+      }
+      const double at = random.uniform(i) * up_to.back();
+      ids.push_back(
+          ranked[static_cast<std::size_t>(std::lower_bound(up_to.begin(), up_to.end(), at) - up_to.begin())].second);
+    }
+    const Outcome text =
+        place.run(fmt::format("generate runs/tiny --prompt '{}' --tokens 20 --seed 5 --temperature {} --top-k {}",
+                              c.prompt, c.temperature, c.top_k));
+    INFO("temperature " << c.temperature << ", top k " << c.top_k);
+    CHECK(text.output == tokenizer.decode(ids) + "\n");
+  }
+}
+
+TEST_CASE("a run ends with what metrics.db holds: first, last and held-out loss, n-grams, and each tap's last shares") {
+  const Workplace place;
+  const Outcome trained = place.run("train tiny.toml --set eval.ngrams=true --set optimizer.lr=0.01");
+  INFO(trained.output);
+  REQUIRE(trained.exit_code == 0);
+  const auto metrics = nascent::MetricsDb::open_for_reading(place.path / "runs/tiny/metrics.db");
+  CHECK(trained.says(fmt::format("training, step 0          {:.4f}\n", metrics.step(0)->loss)));
+  CHECK(trained.says(fmt::format("training, step 2          {:.4f}\n", metrics.step(2)->loss)));
+  const auto value = [&](int step, const char* key, const char* labels) {
+    return metrics.value(step, "eval", "", key, labels).value();
+  };
+  CHECK(trained.says(fmt::format("held out, unigram         {:.4f}\n", value(0, "ngram_loss", "order=1"))));
+  CHECK(trained.says(fmt::format("held out, bigram          {:.4f}\n", value(0, "ngram_loss", "order=2"))));
+  CHECK(trained.says(fmt::format("held out, trigram         {:.4f}\n", value(0, "ngram_loss", "order=3"))));
+  CHECK(trained.says(fmt::format("held out, final model     {:.4f}\n", value(3, "loss", "split=heldout_all"))));
+  const auto energy = [&](const char* key, const char* labels) {
+    return metrics.value(2, "gradient_energy", "blocks.0.resid_post", key, labels).value();
+  };
+  CHECK(trained.says(fmt::format("  {:<22} {:>7} {:>8.3f} {:>8.3f} {:>8.3f} {:>8.3f}\n", "blocks.0.resid_post", 2,
+                                 energy("share", "basis=init"), energy("share", "basis=current"),
+                                 energy("chance", "basis=current"), energy("ceiling", "basis=current"))));
 }
