@@ -103,9 +103,7 @@ Outcome run(Config config, bool with_probes) {
 
 }  // namespace
 
-TEST_CASE(
-    "weights after 50 steps have the same bits with probes off and with every probe at every tap and step; two runs "
-    "too") {
+TEST_CASE("50 steps give the same bits with probes off, with every probe at every tap and step, and again") {
   const Workplace workplace;
   const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true),
                 again = run(small_config("again"), true);
