@@ -33,6 +33,15 @@ std::vector<std::string> family_names() {
   return names;
 }
 
+const Family& family_of_model_type(const std::string& type, const std::string& where) {
+  std::vector<std::string> types;
+  for (const auto& [name, family] : registry()) {
+    if (family.model_type == type) return family;
+    types.push_back(family.model_type);
+  }
+  throw input_error("{}: model_type is \"{}\", expected one of: {}", where, type, fmt::join(types, ", "));
+}
+
 const TensorName& Family::tensor(const std::string& role) const {
   for (const TensorName& t : tensors) {
     if (t.role == role) return t;
@@ -51,6 +60,10 @@ void TransformerSpec::check() const {
   within("heads", heads, kMostHeads);
   within("hidden", hidden, kMostHidden);
   if (width % heads != 0) throw input_error("model.heads = {} does not divide model.width = {}", heads, width);
+  if (positions == Positions::kRotary && rotary().dims % 2 != 0) {
+    throw input_error("model.heads = {}: rotary positions turn {} of a head's {} numbers, expected an even number",
+                      heads, rotary().dims, head_size());
+  }
   if (!(norm_eps > 0)) throw input_error("the norm's epsilon is {}, expected a number above 0", norm_eps);
 }
 

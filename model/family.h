@@ -9,17 +9,25 @@
 #include <vector>
 
 #include "data/json.h"
+#include "kernels/rotary.h"
+#include "model/layout.h"
 
 namespace nascent {
 
 enum class Activation { kGeluTanh, kGeluErf };
 
-// A pre-norm decoder with learned positions and tied embeddings; further block shapes come with their families.
+enum class Positions { kLearned, kRotary };
+
+// A pre-norm decoder with biases; further block shapes come with their families.
 struct TransformerSpec {
   std::string family;
   std::int64_t vocab = 0, context = 0;                        // tokens; positions at most
   std::int64_t width = 0, layers = 0, heads = 0, hidden = 0;  // hidden: of the MLP
   Activation activation = Activation::kGeluTanh;
+  Positions positions = Positions::kLearned;
+  double rotary_fraction = 1, rotary_base = 10000;  // of kRotary: the share of a head that turns
+  bool parallel = false;  // attention and MLP both read the block's input and are added to it together
+  bool tied = true;       // the output matrix is the embedding
   double norm_eps = 1e-5;
   std::int64_t bos_id = -1, eos_id = -1;  // the tokenizer's, for config.json; -1: none
   double init_std = 0.02;                 // of every weight but the two that write to the residual stream
@@ -30,14 +38,18 @@ struct TransformerSpec {
                                 kMostHeads = 1024, kMostHidden = 1 << 18;
 
   std::int64_t head_size() const { return width / heads; }
+  Rotary rotary() const {
+    return {static_cast<std::int64_t>(static_cast<double>(head_size()) * rotary_fraction), rotary_base};
+  }
   void check() const;  // throws and names the size that is wrong
 };
 
-// Hugging Face's name of a tensor; {} stands for the layer. Linear weights are [out, in] unless `transposed`.
+// Hugging Face's name of a tensor, and its layout there; {} stands for the layer.
 struct TensorName {
   std::string role;  // "blocks.{}.attn.qkv.weight", by TransformerLens's places
   std::string file;  // "transformer.h.{}.attn.c_attn.weight"
-  bool transposed = false;
+  Layout::Kind layout = Layout::kPlain;
+  std::string alias = {};  // another name that files give it
 };
 
 struct Preset {
@@ -47,6 +59,8 @@ struct Preset {
 
 struct Family {
   std::string name;
+  std::string model_type;  // Hugging Face's name of the architecture, in config.json
+  TransformerSpec base;    // what the family's models have in common, without sizes
   std::vector<Preset> presets;
   std::function<void(TransformerSpec&)> complete;  // fills in what follows from the sizes
   std::vector<TensorName> tensors;
@@ -60,6 +74,8 @@ struct Family {
 // Registered families by name. Throws an input error that lists them when there is none of that name.
 const Family& family_of(const std::string& name);
 std::vector<std::string> family_names();
+// By Hugging Face's model_type; throws an input error that begins with `where` and lists those there are.
+const Family& family_of_model_type(const std::string& type, const std::string& where);
 
 // In a family's file: const RegisterFamily registered{...};
 struct RegisterFamily {

@@ -7,6 +7,7 @@
 
 #include "kernels/slab.h"
 #include "kernels/view.h"
+#include "model/layout.h"
 
 namespace nascent {
 
@@ -15,7 +16,8 @@ struct Parameter {
   Tensor value, grad;            // linear weights are [out, in] here, whatever the file's layout
   double std = 0, constant = 0;  // drawn from N(0, std^2), or `constant` where std is 0
   bool decay = false;            // weight decay applies
-  bool transposed = false;       // the file holds [in, out]
+  Layout layout;                 // in Hugging Face's files
+  std::string alias;             // another name that such files give it, or empty
 };
 
 class Parameters {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention.h"
 #include "kernels/linear_cross_entropy.h"
 #include "kernels/slab.h"
 #include "kernels/stream.h"
@@ -70,7 +71,7 @@ class Transformer {
   };
   // Gradients on their way down; one buffer serves every block.
   struct Gradients {
-    Tensor resid, branch, hidden, qkv;  // [B, T, C] twice, [B, T, F], [B, T, 3C]
+    Tensor resid, branch, other_branch, hidden, qkv;  // [B, T, C] three times, [B, T, F], [B, T, 3C]
   };
 
   void describe_parameters(DType dtype);
@@ -83,7 +84,13 @@ class Transformer {
   void backward(Stream& s, Tensor dx, const Linear& l, View dy, View x) const;
   void forward(Stream& s, Tensor y, const Norm& n, View x) const;
   void backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const;
+  void attention(Stream& s, Block& b, View x);
+  void attention_backward(Stream& s, Block& b, Tensor dln);
+  void mlp(Stream& s, Block& b, View x);
+  void mlp_backward(Stream& s, Block& b, Tensor dln);
   void head_backward(Stream& s, View targets, double scale);
+  AttentionHeads heads() const { return {static_cast<int>(spec_.heads), static_cast<int>(spec_.heads)}; }
+  AttentionMask mask() const { return {}; }
   void activate(Stream& s, Tensor y, View x) const;
   void activate_backward(Stream& s, Tensor dx, View dy, View x) const;
   void show(Stream& s, const Tap& tap, View value) const;
@@ -92,7 +99,7 @@ class Transformer {
   TransformerSpec spec_;
   DType dtype_;
   Parameters parameters_;
-  Parameter *embed_, *pos_embed_;
+  Parameter *embed_ = nullptr, *pos_embed_ = nullptr, *unembed_ = nullptr;  // unembed_ is embed_ where they are tied
   std::vector<Block> blocks_;
   Norm ln_final_;
   Tap embed_tap_, ln_final_tap_;

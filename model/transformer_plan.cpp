@@ -30,7 +30,8 @@ void Transformer::describe_parameters(DType dtype) {
     p.std = std;
     p.constant = constant;
     p.decay = shape.rank() > 1;  // weights and embeddings; not biases and norms
-    p.transposed = name.transposed;
+    p.layout = {name.layout, spec_.heads};
+    p.alias = name.alias;
     return &parameters_.add(std::move(p), dtype, shape);
   };
   const auto norm = [&](const std::string& role) {
@@ -41,7 +42,7 @@ void Transformer::describe_parameters(DType dtype) {
   };
 
   embed_ = add("embed.weight", {spec_.vocab, c}, spec_.init_std);
-  pos_embed_ = add("pos_embed.weight", {spec_.context, c}, spec_.init_std);
+  if (spec_.positions == Positions::kLearned) pos_embed_ = add("pos_embed.weight", {spec_.context, c}, spec_.init_std);
   for (layer = 0; layer < blocks_.size(); ++layer) {
     Block& b = blocks_[layer];
     b.ln1 = norm("blocks.{}.ln1");
@@ -52,6 +53,7 @@ void Transformer::describe_parameters(DType dtype) {
     b.mlp_out = linear("blocks.{}.mlp.out", c, f, spec_.init_residual_std);
   }
   ln_final_ = norm("ln_final");
+  unembed_ = spec_.tied ? embed_ : add("unembed.weight", {spec_.vocab, c}, spec_.init_std);
 }
 
 void Transformer::describe_taps() {
@@ -68,7 +70,7 @@ void Transformer::describe_taps() {
     name(tap.resid_pre, block + "resid_pre", spec_.width);
     name(tap.ln1, block + "ln1.normalized", spec_.width);
     name(tap.attn_out, block + "attn_out", spec_.width);
-    name(tap.resid_mid, block + "resid_mid", spec_.width);
+    if (!spec_.parallel) name(tap.resid_mid, block + "resid_mid", spec_.width);
     name(tap.ln2, block + "ln2.normalized", spec_.width);
     name(tap.post, block + "mlp.post", spec_.hidden);
     name(tap.mlp_out, block + "mlp_out", spec_.width);
@@ -94,7 +96,7 @@ void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training,
     place(n.mean, name + ".mean", {b, t});
     place(n.rstd, name + ".rstd", {b, t});
   };
-  if (embed_tap_.wanted) place(embed_value_, "embed", {b, t, c});
+  if (pos_embed_ && embed_tap_.wanted) place(embed_value_, "embed", {b, t, c});
   place(resid_start_, "resid_start", {b, t, c});
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     Block& block = blocks_[l];
@@ -104,8 +106,8 @@ void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training,
     place(block.qkv_value, name + "qkv", {b, t, 3 * c});
     place(block.z, name + "z", {b, t, c});
     place(block.lse, name + "lse", {b, spec_.heads, t});
-    if (block.tap.attn_out.wanted) place(block.attn_out_value, name + "attn_out", {b, t, c});
-    place(block.resid_mid, name + "resid_mid", {b, t, c});
+    if (spec_.parallel || block.tap.attn_out.wanted) place(block.attn_out_value, name + "attn_out", {b, t, c});
+    if (!spec_.parallel) place(block.resid_mid, name + "resid_mid", {b, t, c});
     place(block.ln2_normalized, name + "ln2.normalized", {b, t, c});
     place_norm(block.ln2, name + "ln2");
     place(block.pre, name + "mlp.pre", {b, t, f});
@@ -119,15 +121,16 @@ void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training,
   if (training) {
     place(d_.resid, "gradient.resid", {b, t, c});
     place(d_.branch, "gradient.branch", {b, t, c});
+    if (spec_.parallel) place(d_.other_branch, "gradient.other_branch", {b, t, c});
     place(d_.hidden, "gradient.hidden", {b, t, f});
     place(d_.qkv, "gradient.qkv", {b, t, 3 * c});
   }
   activations_.allocate(true);
 
   // What nobody wants is computed where its sum with the residual stream will stand.
-  if (!embed_tap_.wanted) embed_value_ = resid_start_;
+  if (!pos_embed_ || !embed_tap_.wanted) embed_value_ = resid_start_;
   for (Block& block : blocks_) {
-    if (!block.tap.attn_out.wanted) block.attn_out_value = block.resid_mid;
+    if (!spec_.parallel && !block.tap.attn_out.wanted) block.attn_out_value = block.resid_mid;
     if (!block.tap.mlp_out.wanted) block.mlp_out_value = block.resid_post;
   }
 }

@@ -17,19 +17,48 @@ inline std::string golden_path(const std::string& name) {
 
 // Values of a tensor that a Hugging Face file holds, in the order this program holds them.
 inline std::vector<double> in_our_order(const Parameter& p, const View& file) {
-  std::vector<double> v = values(file);
-  if (!p.transposed) return v;
-  const std::int64_t rows = p.value.shape()[0], cols = p.value.shape()[1];
-  std::vector<double> turned(v.size());
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j)
-      turned[static_cast<std::size_t>(i * cols + j)] = v[static_cast<std::size_t>(j * rows + i)];
-  }
-  return turned;
+  Memory memory(file.dtype());
+  const Tensor ours = memory.zeros(p.value.shape());
+  from_file(ours, file, p.layout);
+  return values(ours);
 }
 
 inline void set_values(const Tensor& t, const std::vector<double>& v) {
   for (std::int64_t i = 0; i < t.size(); ++i) Memory::set(t, i, v[static_cast<std::size_t>(i)]);
+}
+
+// Every golden model: tests/golden/make_gpt2.py and make_gpt_neox.py.
+inline const std::vector<std::string>& golden_files() {
+  static const std::vector<std::string> files = {"gpt2_tanh.safetensors", "gpt2_erf.safetensors",
+                                                 "gpt_neox_parallel.safetensors", "gpt_neox_sequential.safetensors",
+                                                 "gpt_neox_tied.safetensors"};
+  return files;
+}
+
+inline TransformerSpec golden_spec(const SafetensorsFile& file) {
+  const auto text = [&](const char* key) { return file.metadata().at(key); };
+  const bool neox = file.metadata().contains("rotary_pct");
+  TransformerSpec spec = family_of(neox ? "pythia" : "gpt2").base;
+  spec.family = neox ? "pythia" : "gpt2";
+  spec.vocab = std::stoll(text("vocab_size"));
+  spec.context = std::stoll(text("n_positions"));
+  spec.width = std::stoll(text("n_embd"));
+  spec.layers = std::stoll(text("n_layer"));
+  spec.heads = std::stoll(text("n_head"));
+  spec.hidden = std::stoll(text("n_inner"));
+  spec.activation = text("activation_function") == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
+  if (neox) {
+    spec.rotary_fraction = std::stod(text("rotary_pct"));
+    spec.rotary_base = std::stod(text("rotary_base"));
+    spec.parallel = text("use_parallel_residual") == "true";
+    spec.tied = text("tie_word_embeddings") == "true";
+  }
+  return spec;
+}
+
+// A parameter's tensor in a golden file, such as "grad:transformer.wte.weight".
+inline View golden_tensor(SafetensorsFile& file, const std::string& kind, const Parameter& p) {
+  return file.at(kind + (file.has(kind + p.name) ? p.name : p.alias));
 }
 
 // Wants every tap and keeps what it is shown, with the addresses.
@@ -64,6 +93,26 @@ inline TransformerSpec tiny_spec(Activation activation = Activation::kGeluTanh) 
   spec.hidden = 10;
   spec.activation = activation;
   return spec;
+}
+// One of each block shape there is.
+inline std::vector<TransformerSpec> tiny_specs() {
+  std::vector<TransformerSpec> specs = {tiny_spec(), tiny_spec(Activation::kGeluErf)};
+  for (const auto& [parallel, tied] : {std::pair(true, false), std::pair(false, false), std::pair(true, true)}) {
+    TransformerSpec spec = family_of("pythia").base;
+    const TransformerSpec sizes = tiny_spec();
+    spec.family = "pythia";
+    spec.vocab = sizes.vocab;
+    spec.context = sizes.context;
+    spec.width = 12;
+    spec.layers = sizes.layers;
+    spec.heads = sizes.heads;
+    spec.hidden = sizes.hidden;
+    spec.rotary_fraction = 0.7;  // 4 of 6
+    spec.parallel = parallel;
+    spec.tied = tied;
+    specs.push_back(spec);
+  }
+  return specs;
 }
 inline void randomize(Parameters& parameters) {
   for (Parameter& p : parameters) {

@@ -14,6 +14,9 @@
 #include "kernels/linear_cross_entropy.h"
 #include "kernels/norm.h"
 #include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
+#include "kernels/silu_gate.h"
 #include "tests/catch.h"
 #include "tests/memory.h"
 
@@ -108,6 +111,49 @@ NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
           }};
 }
 
+NamedOp rmsnorm(std::int64_t n, std::int64_t c, bool residual) {
+  return {residual ? "rmsnorm with residual" : "rmsnorm", [=](Memory& m) {
+            Op op{{activation(m, "x", {n, c}, 2), parameter(m, "w", {c}, 0.3, 1)},
+                  {m.zeros({n, c})},
+                  {m.normal("dy", {n, c})},
+                  {},
+                  {}};
+            const auto [x, w] = std::pair(op.inputs[0], op.inputs[1]);
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0], rstd = m.zeros({n});
+            op.forward = [=](Stream& s) {
+              rmsnorm_forward(s, y, rstd, x.value, w.value, 1e-5);
+              if (residual) add_forward(s, y, y, x.value);
+            };
+            op.backward = [=](Stream& s) {
+              rmsnorm_backward(s, x.gradient, w.gradient, dy, x.value, rstd, w.value, residual ? dy : Tensor());
+            };
+            return op;
+          }};
+}
+
+NamedOp silu_gate(std::int64_t n, std::int64_t f) {
+  return {"silu gate", [=](Memory& m) {
+            Op op{{activation(m, "x", {n, 2 * f}, 2)}, {m.zeros({n, f})}, {m.normal("dy", {n, f})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { silu_gate_forward(s, y, x.value); };
+            op.backward = [=](Stream& s) { silu_gate_backward(s, x.gradient, dy, x.value); };
+            return op;
+          }};
+}
+
+NamedOp rotary(std::int64_t b, std::int64_t t, AttentionHeads heads, std::int64_t d, Rotary rule) {
+  return {"rotary", [=](Memory& m) {
+            const std::int64_t row = (heads.query + 2 * heads.key_value) * d;
+            Op op{{activation(m, "x", {b, t, row})}, {m.zeros({b, t, row})}, {m.normal("dy", {b, t, row})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { rotary_forward(s, y, x.value, heads, rule); };
+            op.backward = [=](Stream& s) { rotary_backward(s, x.gradient, dy, heads, rule); };
+            return op;
+          }};
+}
+
 NamedOp gelu(bool tanh, std::int64_t n) {
   return {tanh ? "gelu tanh" : "gelu erf", [=](Memory& m) {
             Op op{{activation(m, "x", {n}, 3)}, {m.zeros({n})}, {m.normal("dy", {n})}, {}, {}};
@@ -121,16 +167,61 @@ NamedOp gelu(bool tanh, std::int64_t n) {
           }};
 }
 
-NamedOp attention(std::int64_t b, std::int64_t t, int heads, std::int64_t d) {
-  return {"attention", [=](Memory& m) {
-            const std::int64_t c = heads * d;
-            Op op{{activation(m, "qkv", {b, t, 3 * c})}, {m.zeros({b, t, c})}, {m.normal("dy", {b, t, c})}, {}, {}};
+struct AttentionCase {
+  const char* name;
+  std::int64_t b, t, d;
+  AttentionHeads heads;
+  bool causal;
+  std::int64_t window;
+  std::vector<std::int32_t>
+      borders;  // first positions of documents 1, 2, ... of sequence 0; one earlier in each next one
+};
+
+// The number of the document at each position.
+Tensor documents_of(Memory& m, const AttentionCase& c) {
+  const Tensor documents = m.zeros({c.b, c.t}, DType::kI32);
+  for (std::int64_t i = 0; i < documents.size(); ++i) {
+    for (const std::int32_t border : c.borders) documents.data<std::int32_t>()[i] += i % c.t >= border - i / c.t;
+  }
+  return documents;
+}
+
+AttentionMask mask_of(Memory& m, const AttentionCase& c) {
+  return {c.causal, c.window, c.borders.empty() ? View() : View(documents_of(m, c))};
+}
+
+NamedOp attention(const AttentionCase& c) {
+  return {c.name, [=](Memory& m) {
+            const std::int64_t row = (c.heads.query + 2 * c.heads.key_value) * c.d, width = c.heads.query * c.d;
+            Op op{{activation(m, "qkv", {c.b, c.t, row})},
+                  {m.zeros({c.b, c.t, width})},
+                  {m.normal("dy", {c.b, c.t, width})},
+                  {},
+                  {}};
             const Input qkv = op.inputs[0];
-            const Tensor y = op.outputs[0], dy = op.output_gradients[0], lse = m.zeros({b, heads, t});
-            op.forward = [=](Stream& s) { attention_forward(s, y, lse, qkv.value, heads); };
-            op.backward = [=](Stream& s) { attention_backward(s, qkv.gradient, dy, y, lse, qkv.value, heads); };
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0], lse = m.zeros({c.b, c.heads.query, c.t});
+            const AttentionMask mask = mask_of(m, c);
+            op.forward = [=](Stream& s) { attention_forward(s, y, lse, qkv.value, c.heads, mask); };
+            op.backward = [=](Stream& s) { attention_backward(s, qkv.gradient, dy, y, lse, qkv.value, c.heads, mask); };
             return op;
           }};
+}
+
+std::vector<AttentionCase> attention_cases() {
+  return {{"one position", 1, 1, 1, {1, 1}, true, 0, {}},
+          {"causal", 2, 5, 3, {3, 3}, true, 0, {}},
+          {"causal, two blocks", 1, 67, 3, {2, 2}, true, 0, {}},
+          {"bidirectional", 2, 7, 3, {2, 2}, false, 0, {}},
+          {"bidirectional, two blocks", 1, 66, 2, {1, 1}, false, 0, {}},
+          {"causal window", 1, 70, 2, {1, 1}, true, 5, {}},
+          {"bidirectional window", 1, 70, 2, {1, 1}, false, 4, {}},
+          {"window wider than the sequence", 1, 6, 2, {1, 1}, true, 60, {}},
+          {"window of one", 2, 6, 2, {1, 1}, true, 1, {}},
+          {"grouped heads 3 to 1", 2, 6, 3, {3, 1}, true, 0, {}},
+          {"grouped heads 6 to 2, bidirectional", 1, 9, 2, {6, 2}, false, 0, {}},
+          {"documents", 2, 11, 3, {2, 2}, true, 0, {3, 4, 9}},
+          {"documents, bidirectional, two blocks", 2, 66, 2, {1, 1}, false, 0, {20, 65}},
+          {"documents, window, grouped heads", 2, 69, 2, {4, 2}, true, 7, {10, 66}}};
 }
 
 // The gradient of scale * sum of losses; every third target is ignored.
@@ -154,16 +245,33 @@ NamedOp head(std::int64_t n, std::int64_t c, std::int64_t vocab) {
 }
 
 std::vector<NamedOp> small_ops() {
-  return {linear(1, 1, 1, true),  linear(5, 3, 7, true),  linear(33, 9, 4, false), embedding(1, 1, 1),
-          embedding(33, 5, 3),    position(3, 5, 7),      layernorm(1, 3, false),  layernorm(67, 9, false),
-          layernorm(67, 9, true), gelu(true, 33),         gelu(false, 33),         attention(1, 1, 1, 1),
-          attention(2, 5, 3, 3),  attention(1, 67, 2, 3), head(1, 3, 2),           head(33, 5, 11)};
+  std::vector<NamedOp> ops = {linear(1, 1, 1, true),  linear(5, 3, 7, true),   linear(33, 9, 4, false),
+                              embedding(1, 1, 1),     embedding(33, 5, 3),     position(3, 5, 7),
+                              layernorm(1, 3, false), layernorm(67, 9, false), layernorm(67, 9, true),
+                              gelu(true, 33),         gelu(false, 33),         head(1, 3, 2),
+                              head(33, 5, 11)};
+  for (const NamedOp& op :
+       {rmsnorm(1, 3, false), rmsnorm(67, 9, false), rmsnorm(67, 9, true), silu_gate(1, 1), silu_gate(33, 3),
+        rotary(1, 1, {1, 1}, 2, {2, 10000}), rotary(2, 5, {3, 1}, 7, {4, 100}), rotary(1, 3, {2, 2}, 3, {0, 10000})}) {
+    ops.push_back(op);
+  }
+  for (const AttentionCase& c : attention_cases()) ops.push_back(attention(c));
+  return ops;
 }
 // Sizes past every block: query blocks, head blocks, chunks of rows; odd ones.
 std::vector<NamedOp> large_ops() {
-  return {linear(1000, 33, 65, true), embedding(1000, 33, 65),  position(3, 129, 33),
-          layernorm(1000, 129, true), gelu(true, 33333),        gelu(false, 33333),
-          attention(2, 131, 3, 17),   attention(1, 1000, 2, 8), head(1027, 33, 1000)};
+  return {linear(1000, 33, 65, true),
+          embedding(1000, 33, 65),
+          position(3, 129, 33),
+          layernorm(1000, 129, true),
+          gelu(true, 33333),
+          gelu(false, 33333),
+          attention({"attention", 2, 131, 17, {3, 3}, true, 0, {}}),
+          attention({"long attention", 1, 1000, 8, {4, 2}, true, 300, {}}),
+          head(1027, 33, 1000),
+          rmsnorm(1000, 129, true),
+          silu_gate(999, 33),
+          rotary(3, 700, {4, 2}, 16, {8, 10000})};
 }
 
 double weighted_sum(const Op& op) {
@@ -262,6 +370,95 @@ TEST_CASE("backward twice doubles parameter gradients and leaves activation grad
   }
 }
 
+TEST_CASE("attention is its formula over exactly the positions that its mask lets each one see") {
+  Stream s;
+  for (const AttentionCase& c : attention_cases()) {
+    INFO(c.name);
+    Memory m(DType::kF64);
+    const std::int64_t h_count = c.heads.query, groups = c.heads.key_value, row = (h_count + 2 * groups) * c.d;
+    const Tensor qkv = m.normal("qkv", {c.b, c.t, row}), y = m.zeros({c.b, c.t, h_count * c.d}),
+                 lse = m.zeros({c.b, h_count, c.t});
+    const Tensor documents = documents_of(m, c);
+    attention_forward(s, y, lse, qkv, c.heads, mask_of(m, c));
+    double worst = 0;
+    for (std::int64_t b = 0; b < c.b; ++b) {
+      for (std::int64_t h = 0; h < h_count; ++h) {
+        for (std::int64_t i = 0; i < c.t; ++i) {
+          const auto at = [&](std::int64_t position, std::int64_t head, std::int64_t k) {
+            return qkv.data<double>()[(b * c.t + position) * row + head * c.d + k];
+          };
+          const std::int64_t group = h / (h_count / groups);
+          const auto sees = [&](std::int64_t j) {
+            const std::int32_t* document = documents.data<std::int32_t>() + b * c.t;
+            return document[i] == document[j] && (!c.causal || j <= i) && (c.window == 0 || std::abs(i - j) < c.window);
+          };
+          double total = 0;
+          std::vector<double> wanted(static_cast<std::size_t>(c.d), 0.0);
+          for (std::int64_t j = 0; j < c.t; ++j) {
+            if (!sees(j)) continue;
+            double score = 0;
+            for (std::int64_t k = 0; k < c.d; ++k) score += at(i, h, k) * at(j, h_count + group, k);
+            const double weight = std::exp(score / std::sqrt(static_cast<double>(c.d)));
+            total += weight;
+            for (std::int64_t k = 0; k < c.d; ++k)
+              wanted[static_cast<std::size_t>(k)] += weight * at(j, h_count + groups + group, k);
+          }
+          for (std::int64_t k = 0; k < c.d; ++k) {
+            const double got = y.data<double>()[((b * c.t + i) * h_count + h) * c.d + k];
+            worst = std::max(worst, std::abs(got - wanted[static_cast<std::size_t>(k)] / total));
+          }
+          worst = std::max(worst, std::abs(lse.data<double>()[(b * h_count + h) * c.t + i] - std::log(total)));
+        }
+      }
+    }
+    CHECK(worst <= 1e-12);
+  }
+}
+
+TEST_CASE("rotary turns halves, not neighbours: pairs are (i, i + dims/2), position 0 stays, lengths stay") {
+  Stream s;
+  Memory m(DType::kF64);
+  const Tensor x = m.normal("x", {1, 18, 15}), y = m.zeros({1, 18, 15});  // one head of 5, four of them turn
+  rotary_forward(s, y, x, {1, 1}, {4, 10000});
+  for (const std::int64_t t : {0, 1, 17}) {
+    for (const std::int64_t head : {0, 1}) {
+      const double* in = x.data<double>() + t * 15 + head * 5;
+      const double* out = y.data<double>() + t * 15 + head * 5;
+      for (std::int64_t i = 0; i < 2; ++i) {
+        const double angle = static_cast<double>(t) * std::pow(10000.0, -static_cast<double>(i) / 2);
+        CHECK(out[i] == Approx(in[i] * std::cos(angle) - in[i + 2] * std::sin(angle)).margin(1e-12));
+        CHECK(out[i + 2] == Approx(in[i + 2] * std::cos(angle) + in[i] * std::sin(angle)).margin(1e-12));
+      }
+      CHECK(out[4] == in[4]);
+    }
+    for (std::int64_t i = 10; i < 15; ++i) CHECK(y.data<double>()[t * 15 + i] == x.data<double>()[t * 15 + i]);
+  }
+}
+
+TEST_CASE("a document cannot be told from the others in its sequence: changing one changes no bit of another") {
+  Stream s;
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    Memory m(dtype);
+    const AttentionCase c{"", 1, 70, 2, {2, 2}, true, 0, {30}};
+    const AttentionMask mask = mask_of(m, c);
+    const Tensor qkv = m.normal("qkv", {1, 70, 12}), y = m.zeros({1, 70, 4}), lse = m.zeros({1, 2, 70}),
+                 dy = m.normal("dy", {1, 70, 4});
+    const Tensor gradient = m.zeros({1, 70, 12});
+    const auto second = [&](const Tensor& x) {
+      const std::vector<double> all = values(x);
+      return std::vector<double>(all.begin() + 30 * x.cols(), all.end());
+    };
+    const auto run = [&] {
+      attention_forward(s, y, lse, qkv, c.heads, mask);
+      attention_backward(s, gradient, dy, y, lse, qkv, c.heads, mask);
+      return std::pair(second(y), second(gradient));
+    };
+    const auto before = run();
+    for (std::int64_t i = 0; i < 30 * 12; ++i) Memory::set(qkv, i, 3 * Memory::get(qkv, i) + 1);
+    CHECK(run() == before);
+  }
+}
+
 TEST_CASE("in double every op has the same bits on one, two and three threads") {
   std::vector<std::vector<double>> first;
   for (const int threads : {1, 2, 3}) {
@@ -285,7 +482,7 @@ TEST_CASE("an op refuses shapes that do not fit, naming the op, the tensor and w
   Memory m;
   CHECK_THROWS_WITH(linear_forward(s, m.zeros({2, 3}), m.zeros({2, 5}), m.zeros({3, 4}), {}),
                     "linear_forward: w has shape (3, 4), expected (3, 5)");
-  CHECK_THROWS_WITH(attention_forward(s, m.zeros({1, 2, 7}), m.zeros({1, 2, 2}), m.zeros({1, 2, 21}), 2),
+  CHECK_THROWS_WITH(attention_forward(s, m.zeros({1, 2, 7}), m.zeros({1, 2, 2}), m.zeros({1, 2, 21}), {2, 2}, {}),
                     "attention_forward: 2 heads do not divide the width 7");
 }
 

@@ -26,7 +26,7 @@ void Config::settings(Settings& s) {
   s.key("layers", model.layers, 0, TransformerSpec::kMostLayers, "blocks; 0: the preset's");
   s.key("heads", model.heads, 0, TransformerSpec::kMostHeads, "attention heads, a divisor of width; 0: the preset's");
   s.key("hidden", model.hidden, 0, TransformerSpec::kMostHidden, "width of the MLP; 0: four times width");
-  s.choice("activation", model.activation, {"gelu_tanh", "gelu_erf"}, "of the MLP");
+  s.choice("activation", model.activation, {"family", "gelu_tanh", "gelu_erf"}, "of the MLP; family: its own");
   s.end();
 
   s.begin("data");
@@ -99,7 +99,7 @@ void Config::check() const {
 
 TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   const Family& family = family_of(model.family);
-  TransformerSpec spec;
+  TransformerSpec spec = family.base;
   if (!model.preset.empty()) {
     const auto found = std::find_if(family.presets.begin(), family.presets.end(),
                                     [&](const Preset& p) { return p.name == model.preset; });
@@ -121,7 +121,8 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   take(spec.hidden, model.hidden);
   if (spec.vocab == 0) spec.vocab = tokenizer_vocab;
   if (spec.context == 0) spec.context = data.sequence;
-  spec.activation = model.activation == "gelu_erf" ? Activation::kGeluErf : Activation::kGeluTanh;
+  if (model.activation == "gelu_tanh") spec.activation = Activation::kGeluTanh;
+  if (model.activation == "gelu_erf") spec.activation = Activation::kGeluErf;
   family.complete(spec);
   spec.check();
   if (data.sequence > spec.context) {

@@ -17,7 +17,7 @@ struct Config {
   std::int64_t threads = 0;
 
   struct {
-    std::string family = "gpt2", preset, activation = "gelu_tanh";
+    std::string family = "gpt2", preset, activation = "family";
     std::int64_t vocab = 0, context = 0, width = 0, layers = 0, heads = 0, hidden = 0;
   } model;
 

@@ -21,6 +21,7 @@ TransformerSpec sizes(std::int64_t width, std::int64_t layers, std::int64_t head
 
 // The weights that write to the residual stream are drawn smaller by the root of how many of them there are.
 void complete(TransformerSpec& spec) {
+  if (spec.init_std == 0) spec.init_std = 0.02;
   if (spec.hidden == 0) spec.hidden = 4 * spec.width;
   spec.init_residual_std = spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
@@ -77,6 +78,8 @@ TransformerSpec from_config(const JsonObject& c) {
 
 const RegisterFamily registered{Family{
     .name = "gpt2",
+    .model_type = "gpt2",
+    .base = TransformerSpec(),
     .presets = {{"distilgpt2", sizes(768, 6, 12)},
                 {"gpt2", sizes(768, 12, 12)},
                 {"gpt2-medium", sizes(1024, 24, 16)},
@@ -87,15 +90,15 @@ const RegisterFamily registered{Family{
                 {"pos_embed.weight", "transformer.wpe.weight"},
                 {"blocks.{}.ln1.weight", "transformer.h.{}.ln_1.weight"},
                 {"blocks.{}.ln1.bias", "transformer.h.{}.ln_1.bias"},
-                {"blocks.{}.attn.qkv.weight", "transformer.h.{}.attn.c_attn.weight", true},
+                {"blocks.{}.attn.qkv.weight", "transformer.h.{}.attn.c_attn.weight", Layout::kTransposed},
                 {"blocks.{}.attn.qkv.bias", "transformer.h.{}.attn.c_attn.bias"},
-                {"blocks.{}.attn.out.weight", "transformer.h.{}.attn.c_proj.weight", true},
+                {"blocks.{}.attn.out.weight", "transformer.h.{}.attn.c_proj.weight", Layout::kTransposed},
                 {"blocks.{}.attn.out.bias", "transformer.h.{}.attn.c_proj.bias"},
                 {"blocks.{}.ln2.weight", "transformer.h.{}.ln_2.weight"},
                 {"blocks.{}.ln2.bias", "transformer.h.{}.ln_2.bias"},
-                {"blocks.{}.mlp.in.weight", "transformer.h.{}.mlp.c_fc.weight", true},
+                {"blocks.{}.mlp.in.weight", "transformer.h.{}.mlp.c_fc.weight", Layout::kTransposed},
                 {"blocks.{}.mlp.in.bias", "transformer.h.{}.mlp.c_fc.bias"},
-                {"blocks.{}.mlp.out.weight", "transformer.h.{}.mlp.c_proj.weight", true},
+                {"blocks.{}.mlp.out.weight", "transformer.h.{}.mlp.c_proj.weight", Layout::kTransposed},
                 {"blocks.{}.mlp.out.bias", "transformer.h.{}.mlp.c_proj.bias"},
                 {"ln_final.weight", "transformer.ln_f.weight"},
                 {"ln_final.bias", "transformer.ln_f.bias"}},
