@@ -9,6 +9,25 @@
 
 namespace nascent {
 
+namespace {
+
+std::vector<std::string> preset_names(const Family& family) {
+  std::vector<std::string> names;
+  for (const Preset& preset : family.presets) names.push_back(preset.name);
+  return names;
+}
+
+// "gpt2: distilgpt2, gpt2; pythia: 14m, 31m"
+std::string all_presets() {
+  std::vector<std::string> families;
+  for (const std::string& name : family_names()) {
+    families.push_back(fmt::format("{}: {}", name, fmt::join(preset_names(family_of(name)), ", ")));
+  }
+  return fmt::format("{}", fmt::join(families, "; "));
+}
+
+}  // namespace
+
 void Config::settings(Settings& s) {
   s.key("name", name, "name of the run; its folder is runs/NAME");
   s.choice("precision", precision, {"fp32", "fp64"},
@@ -17,8 +36,7 @@ void Config::settings(Settings& s) {
 
   s.begin("model");
   s.choice("family", model.family, family_names(), "architecture");
-  s.key("preset", model.preset,
-        "published sizes to start from (gpt2: distilgpt2, gpt2, gpt2-medium, gpt2-large, gpt2-xl); empty: none");
+  s.key("preset", model.preset, fmt::format("published sizes to start from; empty: none. {}", all_presets()).c_str());
   s.key("vocab", model.vocab, 0, TransformerSpec::kMostVocab,
         "rows of the embedding; 0: the preset's, else the tokenizer's");
   s.key("context", model.context, 0, TransformerSpec::kMostContext, "positions; 0: the preset's, else data.sequence");
@@ -104,10 +122,8 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
     const auto found = std::find_if(family.presets.begin(), family.presets.end(),
                                     [&](const Preset& p) { return p.name == model.preset; });
     if (found == family.presets.end()) {
-      std::vector<std::string> names;
-      for (const Preset& p : family.presets) names.push_back(p.name);
       throw input_error("model.preset = \"{}\": family {} has none of that name, expected one of: {}", model.preset,
-                        family.name, fmt::join(names, ", "));
+                        family.name, fmt::join(preset_names(family), ", "));
     }
     spec = found->spec;
   }
