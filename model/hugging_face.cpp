@@ -66,7 +66,8 @@ void save_pretrained(const std::filesystem::path& folder, const Transformer& mod
 std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder) {
   const std::string config_path = folder / "config.json";
   const JsonObject config = JsonObject::parse(read_file(config_path), config_path);
-  const Family& family = family_of_model_type(config.text("model_type", ""), config_path);
+  const std::string type = config.text("model_type", "");
+  const Family& family = family_of_model_type(type, config_path);
   TransformerSpec spec = family.from_config(config);
   spec.family = family.name;
   family.complete(spec);

@@ -418,3 +418,42 @@ TEST_CASE("a run ends with what metrics.db holds: first, last and held-out loss,
                                  energy("share", "basis=init"), energy("share", "basis=current"),
                                  energy("chance", "basis=current"), energy("ceiling", "basis=current"))));
 }
+
+TEST_CASE("a signal ends a run after its step, saved; another only saves") {
+  const Workplace place;
+  // The shell waits for the folder of a checkpoint before it sends what is asked, so nothing hangs on time.
+  const auto run_and_send = [&](const std::string& name, const std::string& commands) {
+    write(place.path / "signal.sh", fmt::format(R"('{}' train tiny.toml --set name={} --set train.steps=100000000 \
+    --set 'checkpoints.at=["step 1"]' --set probes.on=false &
+await() {{ until [ -e "runs/{}/checkpoints/$1" ]; do kill -0 $! || exit 99; done; }}
+await step_00000001
+{}
+wait $!
+)",
+                                                NASCENT_PROGRAM, name, name, commands));
+    const std::string command = fmt::format("cd '{}' && sh signal.sh 2>&1", place.path.string());
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    Outcome outcome;
+    for (int c = 0; (c = std::fgetc(pipe)) != EOF;) outcome.output += static_cast<char>(c);
+    outcome.exit_code = WEXITSTATUS(::pclose(pipe));
+    return outcome;
+  };
+  const auto checkpoints = [&](const std::string& name) {
+    return std::distance(fs::directory_iterator(place.path / "runs" / name / "checkpoints"), fs::directory_iterator());
+  };
+  const Outcome ended = run_and_send("ended", "kill -TERM $!");
+  INFO(ended.output);
+  CHECK(ended.exit_code == 128 + 15);
+  CHECK(ended.says("Signal 15 ended it after"));
+  CHECK(ended.says("is saved."));
+  CHECK(checkpoints("ended") == 2);
+
+  const Outcome saved = run_and_send("saved", R"(kill -USR1 $!
+while [ $(ls runs/saved/checkpoints | grep -cv partial) -lt 2 ]; do kill -0 $! || exit 99; done
+kill -INT $!)");
+  INFO(saved.output);
+  // A shell without job control gives its background children SIGINT ignored; the program takes it over all the same.
+  CHECK(saved.exit_code == 128 + 2);
+  CHECK(checkpoints("saved") == 3);
+}

@@ -20,14 +20,14 @@ using namespace nascent;
 
 namespace {
 
-void add_train(CLI::App& app) {
+void add_train(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("train", "Train a language model from its initialization, measured at every step");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("config", options->config, "TOML file with the run's keys")->required();
   command->add_option("--set", options->set, "A key in place of the file's, such as train.steps=20; may be repeated")
       ->allow_extra_args(false);
   command->add_flag("--overwrite", options->overwrite, "Replace an earlier run of the same name");
-  command->callback([options] { train(*options); });
+  command->callback([options, &status] { status = train(*options); });
 }
 
 void add_generate(CLI::App& app) {
@@ -124,7 +124,8 @@ int run(int argc, char** argv) {
       "nascent: trains small language models and measures the geometry of activations and gradients inside every step");
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
-  add_train(app);
+  int status = 0;
+  add_train(app, status);
   add_generate(app);
   add_corpus(app);
   add_config(app);
@@ -146,7 +147,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "nascent: %s\n", e.what());
     return 1;
   }
-  return 0;
+  return status;
 }
 
 }  // namespace

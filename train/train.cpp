@@ -25,7 +25,7 @@ void explain_config(const std::string& key) {
   fmt::print("{}\n", describe(config, probes).explain(key));
 }
 
-void train(const TrainOptions& options) {
+int train(const TrainOptions& options) {
   Config config;
   ProbeSet probes;
   ConfigReader reader(options.config, options.set);
@@ -35,9 +35,13 @@ void train(const TrainOptions& options) {
   config.check();
 
   Trainer trainer(config, probes, describe(config, probes).text(), options.overwrite);
-  trainer.run();
+  const int signal = trainer.run();
   print_summary(trainer.metrics());
   fmt::print("The run is in {}: config.toml, metrics.db, checkpoints/\n", trainer.folder().path().string());
+  if (signal == 0) return 0;
+  fmt::print("Signal {} ended it after {} of {} steps; {} is saved.\n", signal, trainer.steps_done(),
+             config.train.steps, trainer.folder().checkpoint(trainer.steps_done()).filename().string());
+  return 128 + signal;
 }
 
 }  // namespace nascent

@@ -13,8 +13,9 @@ struct TrainOptions {
   bool overwrite = false;        // replace an earlier run of the same name
 };
 
-// Trains the configured run from its initialization and prints its summary. Throws Error.
-void train(const TrainOptions& options);
+// Trains the configured run from its initialization and prints its summary. Returns the exit status: 0, or 128 + the signal that
+// ended the run before its last step. Throws Error.
+int train(const TrainOptions& options);
 
 // `nascent config`: default, range and meaning of a key, of all keys of a table, or of all (an empty one). Throws
 // (input) and names the nearest key for one that does not exist.

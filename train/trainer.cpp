@@ -14,6 +14,7 @@
 #include "model/hugging_face.h"
 #include "train/evaluate.h"
 #include "train/info.h"
+#include "train/signals.h"
 
 namespace nascent {
 namespace {
@@ -187,7 +188,7 @@ void Trainer::announce() const {
   std::fflush(stdout);
 }
 
-void Trainer::run() {
+int Trainer::run() {
   announce();
   if (config_.eval.ngrams && data_->heldout) {
     const NgramBaselines baselines =
@@ -199,15 +200,25 @@ void Trainer::run() {
     }
     metrics_.write(0, records);
   }
+  Signals signals;
   Progress progress(config_.train.steps);
-  while (step_ < config_.train.steps) progress.update(step());
+  while (step_ < config_.train.steps && signals.stop() == 0) {
+    progress.update(step());
+    if (signals.take_save() && weights_are_finite()) save();
+  }
   if (!weights_are_finite()) {
     throw machine_error("step {}: the last update made weights that are not finite; the last checkpoint is in {}",
                         step_, folder_.checkpoints().string());
   }
   save();
-  evaluate_heldout(0);
+  const bool stopped = step_ < config_.train.steps;
+  if (stopped) {
+    metrics_.event(step_, "stopped", fmt::format("by signal {}", signals.stop()));
+  } else {
+    evaluate_heldout(0);
+  }
   metrics_.finish();
+  return stopped ? signals.stop() : 0;
 }
 
 void Trainer::evaluate_heldout(std::int64_t sequences) {

@@ -28,8 +28,9 @@ class Trainer {
 
   ~Trainer();
 
-  // All steps, then the last checkpoint and the final evaluation.
-  void run();
+  // All steps, then the last checkpoint and the final evaluation; returns 0. When a signal asks to end (see Signals): the step
+  // is finished and saved, and the signal's number returned.
+  int run();
 
   // One optimizer update; record s is the gradient at the weights after s updates.
   StepProgress step();
