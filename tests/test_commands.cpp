@@ -419,7 +419,7 @@ TEST_CASE("a run ends with what metrics.db holds: first, last and held-out loss,
                                  energy("chance", "basis=current"), energy("ceiling", "basis=current"))));
 }
 
-TEST_CASE("a signal ends a run after its step, saved; another only saves") {
+TEST_CASE("a signal ends a run after its step and saves it, another only saves it") {
   const Workplace place;
   // The shell waits for the folder of a checkpoint before it sends what is asked, so nothing hangs on time.
   const auto run_and_send = [&](const std::string& name, const std::string& commands) {
