@@ -206,4 +206,14 @@ const Records& ProbeSet::records() {
   return records_;
 }
 
+ProbeState ProbeSet::state() const {
+  ProbeState state;
+  for (const auto& [name, statistics] : statistics_) statistics->save(state);
+  return state;
+}
+
+void ProbeSet::restore(const ProbeState& state) {
+  for (const auto& [name, statistics] : statistics_) statistics->load(state);
+}
+
 }  // namespace nascent

@@ -30,6 +30,10 @@ class ProbeSet : public Listener {
   void on_update(Stream& s, const AppliedUpdate& update);
   const Records& records();  // of the step, with each probe's seconds; to be read after its last call
 
+  // Between steps. The state is that of a set with the same taps and rank, else restore throws (input).
+  ProbeState state() const;
+  void restore(const ProbeState& state);
+
   double seconds() const { return seconds_; }  // all that probes have taken so far
 
   bool wants(const std::string& tap) const override;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/error.h"
 #include "kernels/second_moments.h"
 
 namespace nascent {
@@ -110,6 +111,31 @@ void TapStatistics::fit_activation(std::int64_t step, std::int64_t rank) {
   } else {
     bases_[0] = std::move(current);
   }
+}
+
+void TapStatistics::save(ProbeState& state) const {
+  const std::string prefix = tap_.name + "/";
+  state[prefix + "start/activation"] = activation_start_;
+  state[prefix + "start/gradient"] = gradient_start_;
+  for (const Basis& basis : bases_) {
+    state[prefix + "basis/" + basis.name] = basis.directions;
+    state[prefix + "next/" + basis.name] = basis.next;
+  }
+}
+
+void TapStatistics::load(const ProbeState& state) {
+  const std::string prefix = tap_.name + "/";
+  const auto matrix = [&](const std::string& name) {
+    const auto found = state.find(prefix + name);
+    if (found == state.end()) throw input_error("the probes' state has no {}{}", prefix, name);
+    return found->second;
+  };
+  activation_start_ = matrix("start/activation");
+  gradient_start_ = matrix("start/gradient");
+  bases_.clear();
+  if (!state.contains(prefix + "basis/init")) return;  // saved before the first step
+  for (const std::string name : {"current", "init"})
+    bases_.push_back({name, matrix("basis/" + name), matrix("next/" + name)});
 }
 
 }  // namespace nascent

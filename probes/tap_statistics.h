@@ -12,6 +12,7 @@
 #include "kernels/stream.h"
 #include "model/tap.h"
 #include "probes/geometry.h"
+#include "probes/probe_state.h"
 
 namespace nascent {
 
@@ -44,6 +45,10 @@ class TapStatistics {
   const DenseMatrix& gradient_raw() const { return gradient_raw_; }  // G^T G, not centred
   Value ceiling(std::int64_t r) const;                               // share of its top r directions
   const std::vector<Basis>& bases() const { return bases_; }         // those that exist so far, by name of birth
+
+  // Between steps: bases and where eigenvectors start from. Throws (input) for what is not such a state.
+  void save(ProbeState& state) const;
+  void load(const ProbeState& state);
 
  private:
   void add(Stream& s, Moments& total, View x, bool skip_zero_rows);
