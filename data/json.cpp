@@ -80,4 +80,8 @@ std::string JsonObject::text(const std::string& key, const std::string& absent) 
   return value ? *value : absent;
 }
 
+std::string json_quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace nascent

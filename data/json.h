@@ -10,6 +10,9 @@
 
 namespace nascent {
 
+// A text in quotes, as JSON writes it.
+std::string json_quoted(const std::string& text);
+
 class JsonObject {
  public:
   using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, std::vector<std::string>>;

@@ -105,6 +105,14 @@ std::vector<double> singular_values(const DenseMatrix& a) {
 
 Eigenpairs symmetric_eigen(const DenseMatrix& a) { return solve(a, a.rows); }
 
+std::vector<double> symmetric_eigenvalues(const DenseMatrix& a) {
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(map(a), Eigen::EigenvaluesOnly);
+  if (solver.info() != Eigen::Success)
+    throw machine_error("symmetric_eigenvalues: no convergence for a {} x {} matrix", a.rows, a.cols);
+  const Eigen::VectorXd values = solver.eigenvalues().reverse();
+  return {values.begin(), values.end()};
+}
+
 Eigenpairs top_eigen(const DenseMatrix& a, std::int64_t count, std::int64_t rank, const DenseMatrix& start,
                      double tolerance, bool* solved) {
   constexpr int kFilters = 4;

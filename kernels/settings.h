@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ class Settings {
   virtual void key(const char* name, bool& value, const char* help) = 0;
   virtual void key(const char* name, std::string& value, const char* help) = 0;
   virtual void key(const char* name, std::vector<std::string>& value, const char* help) = 0;
+  virtual void key(const char* name, std::vector<std::int64_t>& value, std::int64_t least, std::int64_t most,
+                   const char* help) = 0;
+  // A table of texts whose names the user chooses: [name] NAME = "text".
+  virtual void key(const char* name, std::map<std::string, std::string>& value, const char* help) = 0;
   // One of the listed words.
   virtual void choice(const char* name, std::string& value, const std::vector<std::string>& among,
                       const char* help) = 0;

@@ -7,9 +7,6 @@
 namespace nascent {
 namespace {
 
-constexpr double kCancelled = 1e-12;  // a sum of squares below this part of the one it is part of counts as zero
-constexpr double kDifference = 1e-6;  // a difference of two sums below this part of the first counts as zero
-
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
@@ -132,7 +129,95 @@ Value isoscore_star(const Spectrum& c, double z) {
   return isoscore_star(c, z, c.s, c.s * part, c.s * part);
 }
 
-Energy energy_in(const Moments& g, const DenseMatrix& raw, const DenseMatrix& basis, Value ceiling) {
+Value participation_ratio_cross(const Moments& a, const Moments& b) {
+  if (!spectrum_of(a) || !spectrum_of(b)) return {};
+  const double a_trace = trace(a.scatter), b_trace = trace(b.scatter);
+  double product = 0, a2 = 0, b2 = 0;  // in units of the traces: squares of tiny gradients underflow
+  for (std::size_t i = 0; i < a.scatter.data.size(); ++i) {
+    const double x = a.scatter.data[i] / a_trace, y = b.scatter.data[i] / b_trace;
+    product += x * y;
+    a2 += x * x;
+    b2 += y * y;
+  }
+  return product > kDifference * std::sqrt(a2 * b2) ? Value(1 / product) : Value();
+}
+
+std::int64_t non_zero(const std::vector<double>& values, const Moments& m) {
+  const auto is_zero = [&](double value) { return value <= m.rounding * values[0]; };
+  const auto count = std::find_if(values.begin(), values.end(), is_zero) - values.begin();
+  return std::min<std::int64_t>(count, m.n_centred - 1);
+}
+
+Value effective_rank(const std::vector<double>& values) {
+  double total = 0, entropy = 0;
+  for (double value : values) total += std::sqrt(value);
+  if (!(total > 0)) return {};
+  for (double value : values) entropy -= std::sqrt(value) / total * std::log(std::sqrt(value) / total);
+  return std::exp(entropy);
+}
+
+Value pc1_share(const std::vector<double>& values) {
+  double total = 0;
+  for (double value : values) total += value;
+  return total > 0 ? Value(values[0] / total) : Value();
+}
+
+Value spectrum_slope(const std::vector<double>& values) {
+  std::vector<double> index, size;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    index.push_back(std::log(static_cast<double>(i + 1)));
+    size.push_back(std::log(values[i]));
+  }
+  return slope(index, size);
+}
+
+Value slope(const std::vector<double>& x, const std::vector<double>& y) {
+  const double n = static_cast<double>(x.size());
+  if (x.size() < 3) return {};
+  double x_mean = 0, y_mean = 0, xx = 0, xy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x_mean += x[i] / n;
+    y_mean += y[i] / n;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xx += (x[i] - x_mean) * (x[i] - x_mean);
+    xy += (x[i] - x_mean) * (y[i] - y_mean);
+  }
+  return xx / n > kCancelled ? Value(xy / xx) : Value();
+}
+
+Value enrichment(double share, double d, double r) { return share * d / r; }
+
+Value control_mean(double share, double d, double r) { return d - r >= r ? Value((1 - share) * r / (d - r)) : Value(); }
+
+Value energy_ratio(double share, double d, double r) {
+  return 1 - share > kDifference && d > r ? Value(share * (d - r) / ((1 - share) * r)) : Value();
+}
+
+Value log_odds(double share, double d, double r) {
+  const Value ratio = energy_ratio(share, d, r);
+  return ratio && share > 0 ? Value(std::log(*ratio)) : Value();
+}
+
+Value mean_share(const std::vector<double>& sum, const std::vector<double>& along, double squares, double n) {
+  const double all = dot(sum, sum);
+  return all > kCancelled * squares * n ? Value(dot(along, along) / all) : Value();
+}
+
+Value mean_share_cross(const std::vector<double>& a, const std::vector<double>& a_along, const std::vector<double>& b,
+                       const std::vector<double>& b_along) {
+  const double norms = std::sqrt(dot(a, a)) * std::sqrt(dot(b, b)), product = dot(a, b);
+  return norms > 0 && product > kDifference * norms ? Value(dot(a_along, b_along) / product) : Value();
+}
+
+std::vector<double> ceilings(const std::vector<double>& values, double total) {
+  std::vector<double> shares;
+  double sum = 0;
+  for (double value : values) shares.push_back((sum += value) / total);
+  return shares;
+}
+
+Energy energy_in(const DenseMatrix& raw, const DenseMatrix& basis, Value ceiling) {
   Energy e;
   const double d = static_cast<double>(basis.rows), r = static_cast<double>(basis.cols), m = d - r;
   e.chance = r / d;
@@ -141,33 +226,23 @@ Energy energy_in(const Moments& g, const DenseMatrix& raw, const DenseMatrix& ba
   const DenseMatrix image = multiply(raw, basis);                // M Q
   const DenseMatrix inside = multiply_transposed(basis, image);  // Q^T M Q
   const double share = trace(inside) / total, rest = 1 - share;
-  const bool nothing_outside = rest <= kDifference;
   e.share = share;
-  e.enrichment = share / e.chance;
-  if (m >= r) e.control_mean = rest * r / m;
-  if (!nothing_outside && m > 0) e.ratio = share * m / (rest * r);
-  if (e.ratio && share > 0) e.log_odds = std::log(*e.ratio);
+  e.enrichment = enrichment(share, d, r);
+  e.control_mean = control_mean(share, d, r);
+  e.ratio = energy_ratio(share, d, r);
+  e.log_odds = log_odds(share, d, r);
 
   // B = (I - QQ^T) M (I - QQ^T), in units of tr M: tr B = 1 - E, ||B||^2 = ||M||^2 - 2 ||MQ||^2 + ||Q^T M Q||^2.
   const double b2 =
       (frobenius_squared(raw) - 2 * frobenius_squared(image) + frobenius_squared(inside)) / (total * total);
   const double spread = b2 - rest * rest / m;
-  if (e.control_mean && !nothing_outside && m > 1 && m > r && spread > kDifference * b2) {
+  if (e.control_mean && e.ratio && m > 1 && m > r && spread > kDifference * b2) {
     const double variance = 2 * r * (1 - r / m) * spread / ((m - 1) * (m + 2));
     e.z = (share - rest * r / m) / std::sqrt(variance);
   }
   e.ceiling = ceiling;
   if (ceiling && *ceiling - e.chance > kDifference * *ceiling)
     e.of_ceiling = (share - e.chance) / (*ceiling - e.chance);
-
-  const double sum_squared = dot(g.sum, g.sum);
-  double sum_inside = 0;
-  for (std::int64_t j = 0; j < basis.cols; ++j) {
-    double along = 0;
-    for (std::int64_t i = 0; i < basis.rows; ++i) along += basis(i, j) * g.sum[static_cast<std::size_t>(i)];
-    sum_inside += along * along;
-  }
-  if (sum_squared > kCancelled * total * static_cast<double>(g.n)) e.mean_share = sum_inside / sum_squared;
   return e;
 }
 

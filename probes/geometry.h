@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "kernels/linalg.h"
+#include "probes/jackknife.h"
 
 namespace nascent {
 
-using Value = std::optional<double>;
+constexpr double kCancelled = 1e-12;  // a sum of squares below this part of the one it is part of counts as zero
+constexpr double kDifference = 1e-6;  // a difference of two sums below this part of the first counts as zero
 
 // First and second moments of N vectors in R^d: the sufficient statistic of most measures. Micro-batches and ranks add
 // up.
@@ -59,21 +61,45 @@ Value isoscore(const Spectrum& c);                      // (PR - 1)/(d - 1), Rud
 Value isoscore_star(const Spectrum& c, double z, double c0_trace, double c0_squared, double c_c0);
 Value isoscore_star(const Spectrum& c, double z);  // C0 = (tr C/d) I
 
+// tr C_A tr C_B/<C_A, C_B> of two halves, each about its own mean: unbiased above and below for the expected C.
+Value participation_ratio_cross(const Moments& a, const Moments& b);
+
+// Of all eigenvalues of C, largest first, those that count as zero cut off (see non_zero).
+Value effective_rank(const std::vector<double>& values);  // exp(-sum p ln p), p = sqrt(value)/sum of sqrt(values)
+Value pc1_share(const std::vector<double>& values);       // the largest one's share
+Value spectrum_slope(const std::vector<double>& values);  // of ln value on ln index
+
+// How many eigenvalues of m.scatter, largest first, are not zero: above m.rounding of the largest, and at most N - 1.
+std::int64_t non_zero(const std::vector<double>& values, const Moments& m);
+
+// The slope of y on x by least squares, three points or more; missing where x has no spread.
+Value slope(const std::vector<double>& x, const std::vector<double>& y);
+
 // How the energy of gradients G [N, d] lies to the subspace of a basis Q [d, r], from M = G^T G.
 struct Energy {
-  Value share;         // E = tr(Q^T M Q)/tr M
-  double chance = 0;   // r/d
-  Value enrichment;    // E d/r
-  Value control_mean;  // (1 - E) r/(d - r): a random subspace of the complement, in closed form; missing for 2r > d
-  Value ratio;         // E (d - r)/((1 - E) r)
-  Value log_odds;      // ln of it
-  Value z;             // of E against the random control's mean and variance
-  Value ceiling;       // share of the top r of M itself, or missing when not given
-  Value of_ceiling;    // (E - r/d)/(ceiling - r/d)
-  Value mean_share;    // ||gbar^T Q||^2/||gbar||^2
+  Value share;        // E = tr(Q^T M Q)/tr M
+  double chance = 0;  // r/d
+  Value enrichment, control_mean, ratio, log_odds;
+  Value z;           // of E against the random control's mean and variance
+  Value ceiling;     // share of the top r of M itself, or missing when not given
+  Value of_ceiling;  // (E - r/d)/(ceiling - r/d)
 };
-// raw: g.raw(), which callers with several bases compute once.
-Energy energy_in(const Moments& g, const DenseMatrix& raw, const DenseMatrix& basis, Value ceiling);
+Energy energy_in(const DenseMatrix& raw, const DenseMatrix& basis, Value ceiling);
+
+// The keys of Energy that are functions of the share alone.
+Value enrichment(double share, double d, double r);    // E d/r
+Value control_mean(double share, double d, double r);  // (1 - E) r/(d - r); missing for 2r > d
+Value energy_ratio(double share, double d, double r);  // E (d - r)/((1 - E) r); missing where 1 - E counts as zero
+Value log_odds(double share, double d, double r);      // ln of it; missing for E = 0
+
+// ||Q^T m||^2/||m||^2 of a mean, from sums of N vectors and their projections on Q; squares: the sum of their ||x||^2.
+Value mean_share(const std::vector<double>& sum, const std::vector<double>& along, double squares, double n);
+// a^T QQ^T b/(a . b) of two means, from sums over two halves and their projections on Q.
+Value mean_share_cross(const std::vector<double>& a, const std::vector<double>& a_along, const std::vector<double>& b,
+                       const std::vector<double>& b_along);
+
+// The shares of the r largest eigenvalues of M in its trace, added up: what the best r directions hold, r = 1, 2, ...
+std::vector<double> ceilings(const std::vector<double>& values, double total);
 
 // tr(A B)/(||A|| ||B||) of A = C - (tr/d) I, B = M - (tr/d) I; nothing where one of them is (nearly) isotropic.
 Value alignment(const DenseMatrix& covariance, const DenseMatrix& raw);

@@ -11,6 +11,7 @@
 
 #include "kernels/cross_entropy.h"
 #include "kernels/reduce.h"
+#include "kernels/row_statistics.h"
 #include "probes/probe.h"
 
 namespace nascent {
@@ -22,7 +23,7 @@ double norm_of(Stream& s, View x) {
   return std::sqrt(square);
 }
 
-// Positions 0, 1, 2-3, 4-7, ...
+// PositionLabels 0, 1, 2-3, 4-7, ...
 std::string bin_name(std::size_t bin) {
   if (bin < 2) return fmt::format("{}", bin);
   return fmt::format("{}-{}", std::size_t{1} << (bin - 1), (std::size_t{1} << bin) - 1);
@@ -34,9 +35,8 @@ class NormsProbe : public Probe {
   bool needs_updates() const override { return true; }
   bool wants(std::string_view tap) const override { return tap.ends_with(".mlp.post"); }
 
-  void plan(const ProbePlan& plan) override {
-    taps_ = plan.taps;
-    loss_bins_.resize(static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(plan.sequence - 1))) + 1);
+  void plan(std::int64_t sequence) override {
+    loss_bins_.resize(static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(sequence - 1))) + 1);
   }
 
   void begin_step() override {
@@ -70,31 +70,39 @@ class NormsProbe : public Probe {
     });
   }
 
+  void report(Stream&, const Panel& panel, Recorder& out) override {
+    for (const auto& tap : panel.taps) {
+      if (!tap->has_activation()) continue;
+      const Sample& sample = tap->activation();
+      const Moments& h = sample.all;
+      const bool there = h.finite && h.n > 0;
+      const double width = static_cast<double>(h.d), n = static_cast<double>(h.n);
+      const auto rms = [&](double squares, double rows) -> Value { return std::sqrt(squares / (rows * width)); };
+      const Value se = jackknife(sample.sequences(), [&](std::int64_t i) {
+        return rms(h.sum_squares - sample.scalar(i, kSumSquares), n - sample.rows_of(i));
+      });
+      const char* why = "NaN or infinity";
+      out.add(tap->tap().name, "rms", {}, there ? Estimate(rms(h.sum_squares, n), se) : Estimate(), h.n, why);
+      out.add(tap->tap().name, "max_abs", {}, there ? Estimate(h.largest) : Estimate(), h.n, why);
+    }
+  }
+
   void finish(Stream& s, const Parameters& parameters, Recorder& out) override {
     for (const Parameter& p : parameters) {
-      out.add(p.name, "grad_norm", "", norm_of(s, p.grad), p.grad.size());
-      out.add(p.name, "weight_norm", "", norm_of(s, p.value), p.value.size());
-    }
-    for (const TapStatistics* tap : taps_) {
-      const Moments& h = tap->activation();
-      const double elements = static_cast<double>(h.n * h.d);
-      const auto add = [&](const char* key, double value) {
-        out.add(tap->tap().name, key, "", h.finite && h.n > 0 ? Value(value) : Value(), h.n, "NaN or infinity");
-      };
-      add("rms", std::sqrt(h.sum_squares / elements));
-      add("max_abs", h.largest);
+      out.add(p.name, "grad_norm", {}, norm_of(s, p.grad), p.grad.size());
+      out.add(p.name, "weight_norm", {}, norm_of(s, p.value), p.value.size());
     }
     for (const auto& [tap, most] : largest_of_unit_) {
       const auto dead = std::count_if(most.begin(), most.end(), [](double x) { return x <= 0; });
       const auto units = static_cast<std::int64_t>(most.size());
       const bool finite = std::ranges::all_of(most, [](double x) { return std::isfinite(x); });
       const double share = static_cast<double>(dead) / static_cast<double>(units);
-      out.add(tap, "dead", "", finite ? Value(share) : Value(), units, "NaN or infinity");
+      out.add(tap, "dead", {}, finite ? Value(share) : Value(), units, "NaN or infinity");
     }
     for (std::size_t i = 0; i < loss_bins_.size(); ++i) {
       const Bin& bin = loss_bins_[i];
       const Value mean = bin.count > 0 ? Value(bin.sum / static_cast<double>(bin.count)) : Value();
-      out.add("", "loss_by_position", "position=" + bin_name(i), mean, bin.count, "no target here");
+      out.add("", "loss_by_position", {{"position", bin_name(i)}}, mean, bin.count, "no target here");
     }
   }
 
@@ -103,10 +111,10 @@ class NormsProbe : public Probe {
     double moved = 0;
     sum_squared_difference(s, Tensor(&moved, DType::kF64, {1}), p.value, update.before);
     const double before = norm_of(s, update.before), root = std::sqrt(static_cast<double>(p.value.size()));
-    out.add(p.name, "update_ratio", "", before > 0 ? Value(std::sqrt(moved) / before) : Value(), p.value.size(),
+    out.add(p.name, "update_ratio", {}, before > 0 ? Value(std::sqrt(moved) / before) : Value(), p.value.size(),
             "zero weight");
-    out.add(p.name, "moment_rms", "moment=first", norm_of(s, update.first) / root, p.value.size());
-    out.add(p.name, "moment_rms", "moment=second", norm_of(s, update.second) / root, p.value.size());
+    out.add(p.name, "moment_rms", {{"moment", "first"}}, norm_of(s, update.first) / root, p.value.size());
+    out.add(p.name, "moment_rms", {{"moment", "second"}}, norm_of(s, update.second) / root, p.value.size());
   }
 
  private:
@@ -115,7 +123,6 @@ class NormsProbe : public Probe {
     std::int64_t count = 0;
   };
 
-  std::vector<TapStatistics*> taps_;
   std::map<std::string, std::vector<double>> largest_of_unit_;
   std::vector<Bin> loss_bins_;
 };

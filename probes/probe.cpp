@@ -26,13 +26,24 @@ RegisterProbe::RegisterProbe(std::string name, std::function<std::unique_ptr<Pro
 
 const std::vector<ProbeKind>& probe_kinds() { return registry(); }
 
-void Recorder::add(const std::string& tap, const std::string& key, const std::string& labels,
-                   std::optional<double> value, std::optional<std::int64_t> n, const char* reason) {
-  if (value && !std::isfinite(*value)) {
-    value.reset();
-    reason = "not finite";
+void Recorder::add(const std::string& tap, const std::string& key, Labels labels, const Estimate& estimate,
+                   std::int64_t n, const char* reason) {
+  Record record;
+  record.probe = probe_;
+  record.tap = tap;
+  record.key = key;
+  labels.insert(labels_.begin(), labels_.end());
+  record.labels = text_of(labels);
+  record.n = n;
+  if (!estimate.value) {
+    record.reason = reason;
+  } else if (!std::isfinite(*estimate.value)) {
+    record.reason = "not finite";
+  } else {
+    record.value = estimate.value;
+    if (estimate.se && std::isfinite(*estimate.se)) record.se = estimate.se;
   }
-  records_.push_back({probe_, tap, key, labels, value, value ? "" : reason, n, {}});
+  records_.push_back(std::move(record));
 }
 
 }  // namespace nascent

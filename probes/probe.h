@@ -11,16 +11,10 @@
 #include "kernels/settings.h"
 #include "model/parameters.h"
 #include "model/tap.h"
+#include "probes/panel.h"
 #include "probes/record.h"
-#include "probes/tap_statistics.h"
 
 namespace nascent {
-
-// What a probe is made for.
-struct ProbePlan {
-  std::vector<TapStatistics*> taps;  // those of the config, in the network's order
-  std::int64_t sequence = 0;         // positions of a sequence
-};
 
 // What the optimizer did to one parameter, as an update is applied.
 struct AppliedUpdate {
@@ -29,20 +23,21 @@ struct AppliedUpdate {
   View first, second;          // Adam's moments after the update
 };
 
-class Probe;
-
 // Collects the records of one step.
 class Recorder {
  public:
-  Recorder(Records& records, std::string probe) : records_(records), probe_(std::move(probe)) {}
+  // labels: of every record ("batch").
+  Recorder(Records& records, std::string probe, Labels labels = {})
+      : records_(records), probe_(std::move(probe)), labels_(std::move(labels)) {}
 
-  // A value of none is recorded as missing, with the reason.
-  void add(const std::string& tap, const std::string& key, const std::string& labels, std::optional<double> value,
-           std::optional<std::int64_t> n = {}, const char* reason = "undefined");
+  // A value of none is recorded as missing, with the reason. n: how many positions (or elements) it is made of.
+  void add(const std::string& tap, const std::string& key, Labels labels, const Estimate& estimate, std::int64_t n,
+           const char* reason = "undefined");
 
  private:
   Records& records_;
   std::string probe_;
+  Labels labels_;
 };
 
 class Probe {
@@ -51,17 +46,18 @@ class Probe {
 
   // Keys of its own under [probes.NAME], beside `on`, `every` and `at`.
   virtual void settings(Settings&) {}
-  virtual bool needs_statistics() const { return false; }  // of the taps in ProbePlan
+  virtual bool needs_statistics() const { return false; }  // a panel of taps, for report()
   virtual bool needs_updates() const { return false; }
-  virtual bool wants(std::string_view /*tap*/) const { return false; }  // beyond those taps
-  virtual void plan(const ProbePlan&) {}
+  virtual bool wants(std::string_view /*tap*/) const { return false; }  // for on_value and on_grad
+  virtual void plan(std::int64_t /*sequence: positions of one*/) {}
 
   // In a step of its schedule, for every micro-batch.
   virtual void begin_step() {}
   virtual void on_value(Stream&, const Tap&, View) {}
   virtual void on_grad(Stream&, const Tap&, View) {}
   virtual void on_losses(Stream&, View /*losses*/, View /*targets*/) {}
-  // Once, when gradients are complete and before the optimizer moves.
+  // Once, when gradients are complete and before the optimizer moves: what the panel tells, and what parameters do.
+  virtual void report(Stream&, const Panel&, Recorder&) {}
   virtual void finish(Stream&, const Parameters&, Recorder&) {}
   // While the optimizer moves, for every parameter.
   virtual void on_update(Stream&, const AppliedUpdate&, Recorder&) {}

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
+#include <cmath>
 #include <fmt/format.h>
 #include <fnmatch.h>
+#include <limits>
+#include <numeric>
 
 #include "kernels/error.h"
-#include "kernels/parallel.h"
 
 namespace nascent {
 namespace {
@@ -29,9 +30,21 @@ bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
+// Entropy of the corpus' distribution of types, in nats: the loss of a model that knows only how frequent they are.
+double unigram_loss(const std::vector<std::int64_t>& counts) {
+  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  double entropy = 0;
+  for (const std::int64_t count : counts) {
+    const double p = static_cast<double>(count) / total;
+    if (count > 0) entropy -= p * std::log(p);
+  }
+  return entropy;
+}
+
 }  // namespace
 
 ProbeSet::ProbeSet() {
+  fixed_.labels = {{"batch", "fixed"}};
   for (const ProbeKind& kind : probe_kinds()) {
     Member member;
     member.name = kind.name;
@@ -40,12 +53,32 @@ ProbeSet::ProbeSet() {
   }
 }
 
+void LookKeys::settings(Settings& s) {
+  s.key("rank", rank, 1, 4096, "directions r of the tangent bases");
+  s.key("explained", explained, 0, 1, "above 0: in place of rank, as few directions as explain this share of variance");
+  s.key("sink", sink, 0, kNoLimit, "first positions of each sequence that view=no_sink leaves out");
+  s.key("edges", edges, 1, kNoLimit, "lowest rank of each bin of token frequency; empty: 1, 10, 100, ...");
+  s.key("equal_mass", equal_mass, 0, 1000000, "above 0: in place of edges, so many bins of equal token counts");
+}
+
 void ProbeSet::settings(Settings& s) {
   s.begin("probes");
   s.key("on", on_, "measure anything at all");
   s.key("taps", patterns_,
         "places in the network (TransformerLens names, * fits any text) whose activations and gradients are measured");
-  s.key("rank", rank_, 1, 4096, "directions r of the tangent bases");
+  s.key("detail", detail_,
+        fmt::format("steps with spectra, drawn controls, frequency bins, views and weights: {}", Schedule::kRules)
+            .c_str());
+  s.key("save_moments", save_moments_,
+        "keep second moments of detailed steps in arrays/, so that later bases can be measured at them");
+  s.key("set", set_, "PREFIX of a probe set (nascent corpus probe-set): a fixed batch, measured on detailed steps");
+  look_.settings(s);
+  s.key("basis", basis_files_, "imported bases: NAME = a safetensors file of basis:NAME:TAP [width, rank]");
+  s.begin("early");
+  s.key("until", until_, fmt::format("window of the basis `early`: {}", EarlyWindow::kRules).c_str());
+  s.choice("pool", pool_, {"step", "raw"},
+           "step: the mean of C/tr C over the window's detailed steps; raw: all their positions about one mean");
+  s.end();
   for (Member& m : members_) {
     s.begin(m.name.c_str());
     s.key("on", m.on, "run this probe");
@@ -56,84 +89,140 @@ void ProbeSet::settings(Settings& s) {
   s.end();
 }
 
-void ProbeSet::plan(const std::vector<Tap*>& taps, std::int64_t sequence) {
+bool ProbeSet::statistics_needed() const {
+  return std::ranges::any_of(members_, [](const Member& m) { return m.probe->needs_statistics(); });
+}
+
+void ProbeSet::plan(const std::vector<Tap*>& taps, RunFacts facts) {
+  facts_ = std::move(facts);
   for (Member& m : members_) m.schedule = Schedule::parse(m.at, "probes." + m.name + ".at");
+  detail_schedule_ = Schedule::parse(detail_, "probes.detail");
+  window_ = EarlyWindow::parse(until_);
   if (!on_) members_.clear();
   std::erase_if(members_, [](const Member& m) { return !m.on; });
-
-  ProbePlan plan;
-  plan.sequence = sequence;
-  bool needed = false;
-  for (const Member& m : members_) needed = needed || m.probe->needs_statistics();
+  if (!facts_.counts.empty()) {
+    bins_ = frequency_bins(facts_.counts, look_.edges, look_.equal_mass, facts_.special);
+    unigram_ = unigram_loss(facts_.counts);
+  }
   for (const std::string& pattern : patterns_) {
-    bool fits = false;
-    for (const Tap* tap : taps) fits = fits || matches(pattern, tap->name);
-    if (!fits)
+    if (std::ranges::none_of(taps, [&](const Tap* tap) { return matches(pattern, tap->name); }))
       throw input_error("probes.taps: \"{}\" fits no tap of this model; expected a name like {} or {}", pattern,
                         taps.front()->name, taps.back()->name);
   }
+  for (Member& m : members_) m.probe->plan(facts_.sequence);
+  if (!statistics_needed()) return;
+  plan_panel(step_, taps, facts_.batch * facts_.sequence);
+  if (facts_.fixed_positions > 0) plan_panel(fixed_, taps, facts_.fixed_positions);
+}
+
+void ProbeSet::plan_panel(Followed& followed, const std::vector<Tap*>& taps, std::int64_t positions) {
+  Panel& panel = followed.panel;
+  panel.choice.basis = {look_.rank, look_.explained, pool_ == "raw"};
+  panel.choice.sink = look_.sink;
+  panel.choice.norm = facts_.norm;
+  panel.choice.bins = facts_.counts.empty() ? nullptr : &bins_;
+  panel.choice.seed = facts_.seed;
   for (const Tap* tap : taps) {
-    for (const std::string& pattern : patterns_) {
-      if (needed && !statistics_.contains(tap->name) && matches(pattern, tap->name)) {
-        plan.taps.push_back((statistics_[tap->name] = std::make_unique<TapStatistics>(*tap)).get());
-      }
-    }
+    if (std::ranges::any_of(patterns_, [&](const std::string& pattern) { return matches(pattern, tap->name); }))
+      panel.taps.push_back(std::make_unique<TapStatistics>(*tap, facts_.dtype, positions, panel.choice.basis));
   }
-  for (Member& m : members_) m.probe->plan(plan);
+  for (const auto& [name, path] : basis_files_) {
+    bool used = false;
+    for (auto& [tap, directions] : read_bases(path)) {
+      TapStatistics* statistics = panel.find(tap);
+      if (!statistics) continue;
+      check_basis(directions, statistics->tap().width, fmt::format("probes.basis.{}: {}: {}", name, path, tap));
+      statistics->bases().import(name, std::move(directions));
+      used = true;
+    }
+    if (!used) throw input_error("probes.basis.{}: {}: no basis of a tap in probes.taps", name, path);
+  }
+}
+
+std::size_t ProbeSet::bytes() const {
+  std::size_t bytes = 0;
+  for (const Followed* followed : {&step_, &fixed_}) {
+    for (const auto& tap : followed->panel.taps) bytes += tap->bytes();
+  }
+  return bytes;
+}
+
+void ProbeSet::store_in(const std::filesystem::path& folder) {
+  if (!save_moments_) return;
+  step_.store.emplace(folder, "step");
+  fixed_.store.emplace(folder, "fixed");
 }
 
 bool ProbeSet::wants(const std::string& tap) const {
-  for (const Member& m : members_) {
-    if (m.probe->wants(tap)) return true;
-  }
-  return statistics_.contains(tap);
+  return step_.panel.find(tap) || std::ranges::any_of(members_, [&](const Member& m) { return m.probe->wants(tap); });
 }
 
-bool ProbeSet::begin_step(std::int64_t step) {
-  step_ = step;
+// ---- A step
+
+void ProbeSet::begin(Followed& followed, std::int64_t step, View inputs, View targets) {
+  shown_ = &followed;
+  followed.panel.step = step;
+  followed.panel.detail = is_detailed(step);
+  followed.panel.positions = PositionLabels::of_batch(inputs, targets);
+  for (const auto& tap : followed.panel.taps) tap->begin();
+}
+
+bool ProbeSet::fixed_due(std::int64_t step) const { return !fixed_.panel.taps.empty() && is_detailed(step); }
+
+void ProbeSet::begin_fixed(std::int64_t step, View inputs, View targets) {
   records_.clear();
   statistics_seconds_ = 0;
-  // The first step's statistics are always taken: bases are born there.
-  statistics_active_ = step == 0 && !statistics_.empty();
-  bool any = statistics_active_;
-  for (Member& m : members_) {
-    m.active = m.schedule.at(step);
-    m.seconds = 0;
-    if (!m.active) continue;
-    any = true;
-    statistics_active_ = statistics_active_ || m.probe->needs_statistics();
-    m.probe->begin_step();
-  }
-  if (statistics_active_) {
-    for (auto& [name, statistics] : statistics_) statistics->clear();
-  }
-  return any;
+  begin(fixed_, step, inputs, targets);
+  fixed_.active = true;
+  close_window(step, std::numeric_limits<double>::infinity());
 }
 
-TapStatistics* ProbeSet::statistics_of(const Tap& tap) {
-  const auto found = statistics_active_ ? statistics_.find(tap.name) : statistics_.end();
-  return found == statistics_.end() ? nullptr : found->second.get();
+void ProbeSet::finish_fixed(Stream& s) {
+  for (Member& m : members_) m.seconds = 0;
+  finish(s, fixed_, window_closed_);
+  report(s, fixed_);
+}
+
+bool ProbeSet::begin_step(std::int64_t step, View inputs, View targets) {
+  const bool after_fixed = fixed_.active;  // its records and its time belong to this step
+  if (!after_fixed) {
+    records_.clear();
+    statistics_seconds_ = 0;
+  }
+  fixed_.active = false;
+  bool any = false, statistics = step == 0 || is_detailed(step);  // bases are born, moments pooled and kept
+  for (Member& m : members_) {
+    m.active = m.schedule.at(step);
+    if (!after_fixed) m.seconds = 0;
+    if (!m.active) continue;
+    any = true;
+    statistics = statistics || m.probe->needs_statistics();
+    m.probe->begin_step();
+  }
+  step_.active = statistics && !step_.panel.taps.empty();
+  if (step_.active || any) begin(step_, step, inputs, targets);
+  return step_.active || any;
 }
 
 void ProbeSet::on_value(Stream& s, const Tap& tap, View value) {
-  if (TapStatistics* statistics = statistics_of(tap)) {
+  if (TapStatistics* statistics = shown_->active ? shown_->panel.find(tap.name) : nullptr) {
     const Timer timer(statistics_seconds_);
-    statistics->add_activation(s, value);
+    statistics->add_activation(value);
   }
   for (Member& m : members_) {
-    if (!m.active || !m.probe->wants(tap.name)) continue;
+    if (shown_ != &step_ || !m.active || !m.probe->wants(tap.name)) continue;
     const Timer timer(m.seconds);
     m.probe->on_value(s, tap, value);
   }
 }
 
 void ProbeSet::on_grad(Stream& s, const Tap& tap, View grad) {
-  if (TapStatistics* statistics = statistics_of(tap)) {
+  if (TapStatistics* statistics = shown_->active ? shown_->panel.find(tap.name) : nullptr) {
     const Timer timer(statistics_seconds_);
-    statistics->add_gradient(s, grad);
+    statistics->add_gradient(grad);
   }
   for (Member& m : members_) {
-    if (!m.active || !m.probe->wants(tap.name)) continue;
+    if (shown_ != &step_ || !m.active || !m.probe->wants(tap.name)) continue;
     const Timer timer(m.seconds);
     m.probe->on_grad(s, tap, grad);
   }
@@ -141,31 +230,62 @@ void ProbeSet::on_grad(Stream& s, const Tap& tap, View grad) {
 
 void ProbeSet::on_losses(Stream& s, View losses, View targets) {
   for (Member& m : members_) {
-    if (!m.active) continue;
+    if (shown_ != &step_ || !m.active) continue;
     const Timer timer(m.seconds);
     m.probe->on_losses(s, losses, targets);
   }
 }
 
-void ProbeSet::finish(Stream& s, const Parameters& parameters) {
-  if (statistics_active_) {
-    const Timer timer(statistics_seconds_);
-    std::vector<TapStatistics*> taps;
-    for (auto& [name, statistics] : statistics_) taps.push_back(statistics.get());
-    // Two independent fits a tap: one is of its activations, the other of its gradients.
-    std::vector<std::exception_ptr> failures(2 * taps.size());
-    parallel_for(s, static_cast<std::int64_t>(failures.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        try {
-          i % 2 == 0 ? taps[i / 2]->fit_activation(step_, rank_) : taps[i / 2]->fit_gradient(rank_);
-        } catch (...) {
-          failures[i] = std::current_exception();
-        }
+void ProbeSet::finish(Stream& s, Followed& followed, bool window_closed) {
+  const Timer timer(statistics_seconds_);
+  Panel& panel = followed.panel;
+  FitRequest request;
+  request.full = panel.detail;
+  request.pool = panel.detail && window_.exists() && !window_closed;
+  request.close = window_closed;
+  const bool had_early = !panel.taps.empty() && panel.taps[0]->bases().find("early");
+  panel.sum_up(s, request);
+  const bool has_early = !panel.taps.empty() && panel.taps[0]->bases().find("early");
+  if (has_early && !had_early) look_back(followed);
+  if (panel.detail && followed.store) followed.store->write(panel);
+}
+
+// The series of a basis that is born now, at the steps before.
+void ProbeSet::look_back(Followed& followed) {
+  if (!followed.store) return;
+  for (const std::int64_t step : followed.store->steps(followed.panel.step)) {
+    for (const auto& tap : followed.panel.taps) {
+      const Basis* early = tap->bases().find("early");
+      if (!early || early->directions.cols == 0) continue;
+      for (Record& record : followed.store->measure(step, tap->tap().name, *early)) {
+        Labels labels = labels_of(record.labels);
+        labels.insert(followed.labels.begin(), followed.labels.end());
+        record.labels = text_of(labels);
+        retrospective_[step].push_back(std::move(record));
       }
-    });
-    for (const std::exception_ptr& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
     }
+  }
+}
+
+void ProbeSet::report(Stream& s, Followed& followed) {
+  for (Member& m : members_) {
+    if (!m.probe->needs_statistics() || !m.schedule.at(followed.panel.step)) continue;
+    const Timer timer(m.seconds);
+    Recorder recorder(records_, m.name, followed.labels);
+    m.probe->report(s, followed.panel, recorder);
+  }
+}
+
+void ProbeSet::close_window(std::int64_t step, double loss) {
+  const std::int64_t tokens = step * facts_.batch * facts_.sequence;  // trained on before
+  window_closed_ = window_closed_ || window_.closed({step, facts_.steps, tokens, loss, unigram_});
+}
+
+void ProbeSet::finish(Stream& s, const Parameters& parameters, double loss) {
+  close_window(step_.panel.step, loss);
+  if (step_.active) {
+    finish(s, step_, window_closed_);
+    report(s, step_);
   }
   for (Member& m : members_) {
     if (!m.active) continue;
@@ -176,13 +296,11 @@ void ProbeSet::finish(Stream& s, const Parameters& parameters) {
 }
 
 bool ProbeSet::needs_updates() const {
-  return std::any_of(members_.begin(), members_.end(),
-                     [](const Member& m) { return m.active && m.probe->needs_updates(); });
+  return std::ranges::any_of(members_, [](const Member& m) { return m.active && m.probe->needs_updates(); });
 }
 
 bool ProbeSet::may_need_updates() const {
-  return on_ && std::any_of(members_.begin(), members_.end(),
-                            [](const Member& m) { return m.on && m.probe->needs_updates(); });
+  return on_ && std::ranges::any_of(members_, [](const Member& m) { return m.on && m.probe->needs_updates(); });
 }
 
 void ProbeSet::on_update(Stream& s, const AppliedUpdate& update) {
@@ -196,24 +314,35 @@ void ProbeSet::on_update(Stream& s, const AppliedUpdate& update) {
 
 const Records& ProbeSet::records() {
   const auto add = [&](const std::string& probe, double seconds) {
-    records_.push_back({probe, "", "seconds", "", seconds, "", {}, {}});
+    Record record;
+    record.probe = probe;
+    record.key = "seconds";
+    record.value = seconds;
+    records_.push_back(std::move(record));
     seconds_ += seconds;
   };
-  if (statistics_active_) add("statistics", statistics_seconds_);
+  if (step_.active) add("statistics", statistics_seconds_);
   for (const Member& m : members_) {
     if (m.active) add(m.name, m.seconds);
   }
   return records_;
 }
 
+// ---- Between steps
+
 ProbeState ProbeSet::state() const {
   ProbeState state;
-  for (const auto& [name, statistics] : statistics_) statistics->save(state);
+  state["early/closed"] = DenseMatrix(1, 1, {window_closed_ ? 1.0 : 0.0});
+  for (const auto& tap : step_.panel.taps) tap->save(state, "step/");
+  for (const auto& tap : fixed_.panel.taps) tap->save(state, "fixed/");
   return state;
 }
 
 void ProbeSet::restore(const ProbeState& state) {
-  for (const auto& [name, statistics] : statistics_) statistics->load(state);
+  if (!state.contains("early/closed")) throw input_error("the probes' state has no early/closed");
+  window_closed_ = state.at("early/closed").data.at(0) != 0;
+  for (const auto& tap : step_.panel.taps) tap->load(state, "step/");
+  for (const auto& tap : fixed_.panel.taps) tap->load(state, "fixed/");
 }
 
 }  // namespace nascent

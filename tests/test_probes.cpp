@@ -5,22 +5,14 @@
 
 #include "kernels/cross_entropy.h"
 #include "probes/geometry.h"
-#include "probes/probe.h"
-#include "probes/tap_statistics.h"
 #include "tests/catch.h"
-#include "tests/memory.h"
+#include "tests/errors.h"
+#include "tests/panels.h"
 
 using namespace nascent;
 using namespace nascent::test;
 
 namespace {
-
-Tap tap_of(std::int64_t width) {
-  Tap tap;
-  tap.name = "blocks.0.resid_post";
-  tap.width = width;
-  return tap;
-}
 
 Tensor rows(Memory& m, const std::vector<std::vector<double>>& points) {
   const auto n = static_cast<std::int64_t>(points.size()), d = static_cast<std::int64_t>(points[0].size());
@@ -32,48 +24,7 @@ Tensor rows(Memory& m, const std::vector<std::vector<double>>& points) {
   return t;
 }
 
-// The moments of x as activations, or as gradients.
-Moments moments_of(const Tensor& x, bool gradient = false) {
-  Stream s;
-  TapStatistics statistics(tap_of(x.cols()));
-  gradient ? statistics.add_gradient(s, x) : statistics.add_activation(s, x);
-  return gradient ? statistics.gradient() : statistics.activation();
-}
-
-// First r unit vectors of R^d.
-DenseMatrix axes(std::int64_t d, std::int64_t r) {
-  DenseMatrix q(d, r);
-  for (std::int64_t i = 0; i < r; ++i) q(i, i) = 1;
-  return q;
-}
-
 double tolerance(DType dtype) { return dtype == DType::kF64 ? 1e-9 : 2e-4; }
-
-std::unique_ptr<Probe> probe_named(const std::string& name) {
-  for (const ProbeKind& kind : probe_kinds()) {
-    if (kind.name == name) return kind.make();
-  }
-  throw std::runtime_error("no probe " + name);
-}
-
-// What a probe records of statistics alone.
-Records records_of(const std::string& name, const ProbePlan& plan) {
-  const auto probe = probe_named(name);
-  probe->plan(plan);
-  Records records;
-  Recorder out(records, name);
-  Stream s;
-  probe->finish(s, Parameters(), out);
-  return records;
-}
-
-// NaN, which equals nothing, where there is no such record or it is missing.
-double value_of(const Records& records, const std::string& key, const std::string& labels) {
-  for (const Record& r : records) {
-    if (r.key == key && r.labels == labels) return r.value.value_or(std::nan(""));
-  }
-  return std::nan("");
-}
 
 }  // namespace
 
@@ -105,7 +56,7 @@ TEST_CASE("gradient energy gives the specification's worked numbers: d = 16, r =
   g[0][1] = std::sqrt(0.65);
   g[1][9] = std::sqrt(0.35);
   const Moments moments = moments_of(rows(m, g), true);
-  const Energy e = energy_in(moments, moments.raw(), axes(16, 3), {});
+  const Energy e = energy_in(moments.raw(), axes(16, 3), {});
   CHECK(*e.share == Approx(0.65).epsilon(1e-12));
   CHECK(e.chance == 0.1875);
   CHECK(*e.enrichment == Approx(3.466666667).epsilon(1e-9));
@@ -138,15 +89,14 @@ TEST_CASE("a gradient with 70% of its energy in a known rank-4 subspace reads 0.
     }
     const Moments moments = moments_of(g, true);
     const DenseMatrix basis = columns(rotation, 0, r);
-    const Energy e = energy_in(moments, moments.raw(), basis, {});
+    const Energy e = energy_in(moments.raw(), basis, {});
     CHECK(std::abs(*e.share - 0.7) <= (dtype == DType::kF64 ? 1e-12 : 1e-5));
     // The top four directions of such a gradient are that subspace: the ceiling is the share.
-    Stream s;
-    TapStatistics statistics(tap_of(d));
-    statistics.add_gradient(s, g);
-    statistics.fit_gradient(r);
-    CHECK(std::abs(*statistics.ceiling(r) - 0.7) <= 1e-2);
-    CHECK(*statistics.ceiling(r) >= *e.share);
+    OneTap one(d);
+    one.tap().bases().import("planted", basis);
+    one.step({}, g);
+    CHECK(std::abs(one.tap().ceilings().at(r - 1) - 0.7) <= 1e-2);
+    CHECK(one.tap().ceilings().at(r - 1) >= *e.share);
   }
 }
 
@@ -154,15 +104,13 @@ TEST_CASE("isotropic activations and gradients read their chance levels") {
   const std::int64_t n = 4000, d = 32, r = 4;
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     Memory m(dtype);
-    Stream s;
-    TapStatistics statistics(tap_of(d));
-    statistics.add_activation(s, m.normal("h", {n, d}, 2.0, 5.0));
-    statistics.add_gradient(s, m.normal("g", {n, d}, 1e-5));
-    statistics.fit_activation(0, r);
-    statistics.fit_gradient(r);
-    const Moments& g = statistics.gradient();
-    REQUIRE(statistics.bases().size() == 2);
-    const Energy e = energy_in(g, statistics.gradient_raw(), statistics.bases()[0].directions, statistics.ceiling(r));
+    OneTap one(d, r);
+    one.step(m.normal("h", {n, d}, 2.0, 5.0), m.normal("g", {n, d}, 1e-5));
+    TapStatistics& statistics = one.tap();
+    const Moments& g = statistics.gradient().all;
+    REQUIRE(statistics.bases().all().size() == 2);
+    const Energy e =
+        energy_in(statistics.gradient_raw(), statistics.bases().all()[0].directions, statistics.ceilings().at(r - 1));
     // The share of N d independent squares in r of d directions: standard deviation sqrt(2 r (1 - r/d)/(N d^2)) at
     // most.
     const double chance = static_cast<double>(r) / d,
@@ -170,7 +118,7 @@ TEST_CASE("isotropic activations and gradients read their chance levels") {
     CHECK(e.chance == chance);
     CHECK(std::abs(*e.share - chance) <= 4 * sd);
     CHECK(std::abs(*e.log_odds) <= 4 * sd / (chance * (1 - chance)));
-    CHECK(std::abs(*alignment(statistics.activation().scatter, statistics.gradient_raw())) <=
+    CHECK(std::abs(*alignment(statistics.activation().all.scatter, statistics.gradient_raw())) <=
           3 * std::sqrt(2.0 / ((d - 1.0) * (d + 2.0))));
     const auto c = spectrum_of(g);
     REQUIRE(c);
@@ -181,31 +129,51 @@ TEST_CASE("isotropic activations and gradients read their chance levels") {
   }
 }
 
-TEST_CASE("cutting a step into micro-batches changes its moments only by rounding") {
+TEST_CASE("what a step was cut into does not change a bit of its sums, and halves add up to the whole") {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     Memory m(dtype);
-    Stream s;
     const Tensor x = m.normal("x", {999, 17}, 1.0, 100.0);
     for (std::int64_t j = 0; j < 17; ++j) Memory::set(x, 500 * 17 + j, 0);  // one zero row
-    for (const bool gradient : {false, true}) {
-      const Moments whole = moments_of(x, gradient);
-      for (const std::int64_t size : {1, 8, 333}) {
-        TapStatistics cut(tap_of(17));
-        for (std::int64_t i = 0; i < 999; i += size) {
-          const Tensor part = x.slice(i, std::min<std::int64_t>(size, 999 - i));
-          gradient ? cut.add_gradient(s, part) : cut.add_activation(s, part);
-        }
-        const Moments& parts = gradient ? cut.gradient() : cut.activation();
-        CHECK(parts.n == 999);
-        CHECK(parts.zero_rows == 1);
-        CHECK(parts.n_centred == (gradient ? 998 : 999));
-        CHECK(*parts.mean_norm() == Approx(*whole.mean_norm()).epsilon(1e-12));
-        CHECK(*participation_ratio(*spectrum_of(parts)) ==
-              Approx(*participation_ratio(*spectrum_of(whole))).epsilon(tolerance(dtype) / 2));
-        CHECK(trace(parts.scatter) == Approx(trace(whole.scatter)).epsilon(tolerance(dtype) / 2));
+    Stream s;
+    const PositionLabels positions = PositionLabels::of_rows(999, {}, {}, std::vector<std::int32_t>(999, 0));
+    const Moments activation = moments_of(x), gradient = moments_of(x, true);
+    for (const std::int64_t size : {1, 8, 333}) {
+      TapStatistics cut(tap_of(17), dtype, 999, {});
+      cut.begin();
+      for (std::int64_t i = 0; i < 999; i += size) {
+        const Tensor part = x.slice(i, std::min<std::int64_t>(size, 999 - i));
+        cut.add_activation(part);
+        cut.add_gradient(part);
       }
+      cut.sum_up(s, positions, false);
+      CHECK(cut.activation().all.scatter.data == activation.scatter.data);
+      CHECK(cut.gradient().all.scatter.data == gradient.scatter.data);
+      CHECK(cut.gradient().all.n == 999);
+      CHECK(cut.gradient().all.zero_rows == 1);
+      CHECK(cut.gradient().all.n_centred == 998);
+      CHECK(cut.activation().all.n_centred == 999);
     }
+    // Two sequences are two halves.
+    std::vector<std::int32_t> sequence(999, 0);
+    std::fill(sequence.begin() + 400, sequence.end(), 1);
+    OneTap two(17);
+    two.step(x, x, sequence);
+    const Sample& halves = two.tap().gradient();
+    CHECK(halves.halves[0].n_centred + halves.halves[1].n_centred == 998);
+    CHECK(*participation_ratio(*spectrum_of(halves.all)) ==
+          Approx(*participation_ratio(*spectrum_of(gradient))).epsilon(tolerance(dtype) / 2));
+    CHECK(trace(halves.all.scatter) == Approx(trace(gradient.scatter)).epsilon(tolerance(dtype) / 2));
+    CHECK(*halves.all.mean_norm() == Approx(*gradient.mean_norm()).epsilon(1e-12));
   }
+}
+
+TEST_CASE("a step of which the probes were shown too little is an error, never a silent part of it") {
+  Memory m(DType::kF64);
+  Stream s;
+  TapStatistics tap(tap_of(3), DType::kF64, 10, {});
+  tap.begin();
+  tap.add_activation(m.normal("x", {7, 3}));
+  CHECK(failure_of([&] { tap.sum_up(s, PositionLabels::of_rows(10, {}, {}, {}), false); }).says("7 rows"));
 }
 
 TEST_CASE("moments do not depend on the scale of the data, down to gradients of 1e-25") {
@@ -217,7 +185,7 @@ TEST_CASE("moments do not depend on the scale of the data, down to gradients of 
     Memory plain(DType::kF64);
     const auto wanted = spectrum_of(moments_of(plain.normal("x", {200, 9}), true));
     CHECK(*participation_ratio(*c) == Approx(*participation_ratio(*wanted)).epsilon(2e-4));
-    CHECK(*energy_in(g, g.raw(), axes(9, 2), {}).share > 0);
+    CHECK(*energy_in(g.raw(), axes(9, 2), {}).share > 0);
   }
 }
 
@@ -234,7 +202,7 @@ TEST_CASE("what is undefined is missing, never 0 or NaN") {
   CHECK(!spectrum_of(moments_of(m.normal("x", {7, 5}, 0, 3.7))));  // constant rows
   const Moments zero = moments_of(m.zeros({7, 5}), true);
   CHECK(zero.zero_rows == 7);
-  CHECK(!energy_in(zero, zero.raw(), axes(5, 2), {}).share);
+  CHECK(!energy_in(zero.raw(), axes(5, 2), {}).share);
   CHECK(*zero.mean_norm() == 0);
   CHECK(!zero.average_cosine());
   CHECK(!Moments(3).mean_norm());
@@ -251,14 +219,14 @@ TEST_CASE("what is undefined is missing, never 0 or NaN") {
 
   // All of the energy inside: no random direction of the complement compares, and the ratio has no value.
   const Moments inside = moments_of(rows(m, {{1, 2, 0, 0, 0}, {2, -1, 0, 0, 0}}), true);
-  const Energy all = energy_in(inside, inside.raw(), axes(5, 2), {});
+  const Energy all = energy_in(inside.raw(), axes(5, 2), {});
   CHECK(*all.share == Approx(1.0));
   CHECK(!all.ratio);
   CHECK(!all.log_odds);
   CHECK(!all.z);
   // More than half of the directions: a control of the same rank does not fit into the complement.
   const Moments isotropic = moments_of(m.normal("g", {50, 5}), true);
-  const Energy most = energy_in(isotropic, isotropic.raw(), axes(5, 3), {});
+  const Energy most = energy_in(isotropic.raw(), axes(5, 3), {});
   CHECK(!most.control_mean);
   CHECK(!most.z);
   CHECK(most.ratio);
@@ -271,7 +239,7 @@ TEST_CASE("the control's mean and spread in closed form are those of drawn subsp
   for (std::int64_t i = 0; i < 40; ++i) Memory::set(g, i * d + 7, 3 * Memory::get(g, i * d + 7));
   const Moments moments = moments_of(g, true);
   const DenseMatrix raw = moments.raw(), basis = axes(d, r);
-  const Energy e = energy_in(moments, raw, basis, {});
+  const Energy e = energy_in(raw, basis, {});
   const int draws = 20000;
   double mean = 0, square = 0;
   for (int draw = 0; draw < draws; ++draw) {
@@ -303,41 +271,30 @@ TEST_CASE("principal angles are those that were built in, small ones too") {
 
 TEST_CASE("init is frozen, current follows, and both are principal directions") {
   Memory m(DType::kF32);
-  Stream s;
-  TapStatistics statistics(tap_of(21));
-  const auto step = [&](std::int64_t number, int strong) {
-    const Tensor h = m.normal(fmt::format("h{}", number), {500, 21});
+  OneTap one(21, 1);
+  const auto step = [&](const char* name, int strong) {
+    const Tensor h = m.normal(name, {500, 21});
     for (std::int64_t i = 0; i < 500; ++i) Memory::set(h, i * 21 + strong, 10 * Memory::get(h, i * 21 + strong));
-    statistics.clear();
-    statistics.add_activation(s, h);
-    statistics.fit_activation(number, 1);
+    one.step(h, {});
   };
-  const auto along = [&](int basis, std::int64_t axis) {
-    return std::abs(statistics.bases()[static_cast<std::size_t>(basis)].directions(axis, 0));
+  const auto along = [&](const char* basis, std::int64_t axis) {
+    return std::abs(one.tap().bases().find(basis)->directions(axis, 0));
   };
-  step(0, 3);
-  step(1, 8);
-  CHECK(statistics.bases()[0].name == "current");
-  CHECK(statistics.bases()[1].name == "init");
-  CHECK(along(0, 8) > 0.99);
-  CHECK(along(1, 3) > 0.99);
-  CHECK(statistics.bases()[1].born == 0);
-  CHECK(statistics.bases()[0].born == 1);
+  step("first", 3);
+  step("second", 8);
+  CHECK(along("current", 8) > 0.99);
+  CHECK(along("init", 3) > 0.99);
 }
 
 TEST_CASE("a step without spread has no current directions: those of an earlier step are not passed off as its own") {
   Memory m(DType::kF32);
-  Stream s;
-  TapStatistics statistics(tap_of(5));
+  OneTap one(5, 2);
   const Tensor spread = m.normal("spread", {33, 5}), flat = m.zeros({33, 5});
   for (std::int64_t i = 0; i < 33; ++i) Memory::set(flat, i * 5 + 2, 1);
-  for (const auto& [step, h] : {std::pair(0, spread), std::pair(1, flat), std::pair(2, spread)}) {
-    statistics.clear();
-    statistics.add_activation(s, h);
-    statistics.fit_activation(step, 2);
-    REQUIRE(statistics.bases().size() == 2);
-    CHECK(statistics.bases()[0].directions.cols == (step == 1 ? 0 : 2));
-    CHECK(statistics.bases()[1].directions.cols == 2);
+  for (const Tensor& h : {spread, flat, spread}) {
+    one.step(h, {});
+    CHECK(one.tap().bases().find("current")->directions.cols == (h.address() == flat.address() ? 0 : 2));
+    CHECK(one.tap().bases().find("init")->directions.cols == 2);
   }
 }
 
@@ -360,15 +317,12 @@ TEST_CASE("what probes record of planted axes is what was planted") {
   g[2][2] = std::sqrt(2.0);
   g[3][3] = 1;
   g[4][5] = std::sqrt(3.0);
+  g.resize(8, std::vector<double>(9, 0.0));
   Memory m(DType::kF64);
-  Stream s;
-  TapStatistics statistics(tap_of(9));
-  statistics.add_activation(s, rows(m, h));
-  statistics.add_gradient(s, rows(m, g));
-  statistics.fit_activation(0, 2);
-  statistics.fit_gradient(2);
+  OneTap one(9, 2);
+  one.step(rows(m, h), rows(m, g));
 
-  const Records energy = records_of("gradient_energy", {{&statistics}, 1});
+  const Records energy = one.records("gradient_energy");
   for (const char* labels : {"basis=current", "basis=init"}) {
     const auto value = [&](const char* key) { return value_of(energy, key, labels); };
     CHECK(value("share") == Approx(0.4));
@@ -382,21 +336,21 @@ TEST_CASE("what probes record of planted axes is what was planted") {
   CHECK(value_of(energy, "alignment", "") ==
         Approx((76.5 - 285.0 / 9) / std::sqrt((392.25 - 28.5 * 28.5 / 9) * (30 - 100.0 / 9))));
 
-  const Records tangent = records_of("tangent", {{&statistics}, 1});
+  const Records tangent = one.records("tangent");
   CHECK(value_of(tangent, "n", "basis=init") == 8);
   CHECK(value_of(tangent, "rank", "basis=init") == 2);
   CHECK(value_of(tangent, "chance", "basis=init") == Approx(2.0 / 9));
   CHECK(value_of(tangent, "explained", "basis=init") == Approx(26 / 28.5));
 
-  const Records norms = records_of("norms", {{&statistics}, 1});
+  const Records norms = one.records("norms");
   CHECK(value_of(norms, "rms", "") == Approx(std::sqrt(28.5 / (8 * 9))));
   CHECK(value_of(norms, "max_abs", "") == 3);
 
-  const Records moments = records_of("moments", {{&statistics}, 1});
-  CHECK(value_of(moments, "n", "of=gradient") == 6);
-  CHECK(value_of(moments, "zero_rows", "of=gradient") == 1);
-  CHECK(value_of(moments, "mean_norm", "of=gradient") == Approx((3 * std::sqrt(2.0) + 1 + std::sqrt(3.0)) / 6));
-  CHECK(value_of(moments, "norm_of_mean", "of=gradient") == Approx(std::sqrt(14.0) / 6));
+  const Records moments = one.records("moments");
+  CHECK(value_of(moments, "n", "of=gradient") == 8);
+  CHECK(value_of(moments, "zero_rows", "of=gradient") == 3);
+  CHECK(value_of(moments, "mean_norm", "of=gradient") == Approx((3 * std::sqrt(2.0) + 1 + std::sqrt(3.0)) / 8));
+  CHECK(value_of(moments, "norm_of_mean", "of=gradient") == Approx(std::sqrt(14.0) / 8));
   CHECK(value_of(moments, "avg_cosine", "of=gradient") == Approx(2.0 / (5 * 4)));  // one pair of ten is parallel
   CHECK(value_of(moments, "mean_norm", "of=activation") == Approx(13.0 / 8));
   CHECK(value_of(moments, "norm_of_mean", "of=activation") == 0);
@@ -411,7 +365,7 @@ TEST_CASE(
   Memory m(DType::kF64);
   Stream s;
   const auto probe = probe_named("norms");
-  probe->plan({{}, 5});
+  probe->plan(5);
   Tap mlp;
   mlp.name = "blocks.0.mlp.post";
   const Tensor losses = rows(m, {{1, 2, 3, 4, 5}, {6, 7, 100, 9, 10}}), targets = m.ids("targets", {2, 5}, 9);

@@ -13,6 +13,7 @@
 #include "tests/errors.h"
 #include "tests/golden.h"
 #include "tests/temporary.h"
+#include "train/config_file.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
 
@@ -65,25 +66,15 @@ Config small_config(const std::string& name) {
   return c;
 }
 
-// Declares a probe set's keys with every probe off but those named; the sequence of declarations is the set's own.
-struct Choose : Settings {
-  explicit Choose(bool probes) : on(probes) {}
-  bool on;
-  void key(const char*, std::int64_t& value, std::int64_t, std::int64_t, const char*) override {
-    if (value == 16) value = 5;
-  }
-  void key(const char*, double&, double, double, const char*) override {}
-  void key(const char* name, bool& value, const char*) override {
-    if (std::string(name) == "on") value = on;
-  }
-  void key(const char*, std::string&, const char*) override {}
-  void key(const char* name, std::vector<std::string>& value, const char*) override {
-    if (std::string(name) == "taps") value = {"*"};
-  }
-  void choice(const char*, std::string&, const std::vector<std::string>&, const char*) override {}
-  void begin(const char*) override {}
-  void end() override {}
-};
+// A probe set with these keys in place of its defaults.
+void configure(ProbeSet& probes, const std::vector<std::string>& keys) {
+  ConfigReader reader(keys);
+  probes.settings(reader);
+  reader.refuse_unknown();
+}
+
+const std::vector<std::string> kEverything = {"probes.taps=[\"*\"]", "probes.rank=5", "probes.detail=[\"every 1\"]",
+                                              "probes.gradient_energy.controls=9"};
 
 struct Outcome {
   std::map<std::string, std::vector<double>> weights;
@@ -92,8 +83,7 @@ struct Outcome {
 
 Outcome run(Config config, bool with_probes) {
   ProbeSet probes;
-  Choose choose(with_probes);
-  probes.settings(choose);
+  configure(probes, with_probes ? kEverything : std::vector<std::string>{"probes.on=false"});
   Trainer trainer(config, probes, "", true);
   Outcome outcome;
   for (std::int64_t i = 0; i < config.train.steps; ++i) outcome.losses.push_back(trainer.step().loss);
@@ -123,8 +113,7 @@ TEST_CASE("records of two runs are the same, but for the seconds") {
   for (const char* name : {"a", "b"}) {
     config.name = name;
     ProbeSet probes;
-    Choose choose(true);
-    probes.settings(choose);
+    configure(probes, kEverything);
     Trainer trainer(config, probes, "", true);
     for (int i = 0; i < 3; ++i) trainer.step();
     records.push_back(probes.records());
@@ -149,8 +138,7 @@ TEST_CASE("one step in one, two or six micro-batches has one loss, one update an
     config.train.steps = 1;
     config.train.micro_batch = size;
     ProbeSet probes;
-    Choose choose(true);
-    probes.settings(choose);
+    configure(probes, kEverything);
     Trainer trainer(config, probes, "", true);
     const double loss = trainer.step().loss;
     records.push_back(probes.records());
@@ -237,8 +225,7 @@ TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its 
   config.train.steps = 5;
   config.checkpoints.at = {"pythia"};
   ProbeSet probes;
-  Choose choose(true);
-  probes.settings(choose);
+  configure(probes, kEverything);
   Trainer trainer(config, probes, "", true);
   std::vector<double> losses;
   for (int i = 0; i < 5; ++i) losses.push_back(trainer.step().loss);
@@ -357,8 +344,7 @@ TEST_CASE("a checkpoint with a tensor missing, of another shape, or unknown is r
 TEST_CASE("a step that is not finite leaves the weights as they were, and its records: what NaN reached is missing") {
   const Workplace workplace;
   ProbeSet probes;
-  Choose choose(true);
-  probes.settings(choose);
+  configure(probes, kEverything);
   Trainer trainer(small_config("nan"), probes, "", true);
   trainer.step();
   const Parameters& parameters = trainer.model().parameters();
@@ -397,8 +383,7 @@ TEST_CASE(
     config.optimizer.clip = largest;
     const auto& o = config.optimizer;
     ProbeSet probes;
-    Choose choose(false);
-    probes.settings(choose);
+    configure(probes, {"probes.on=false"});
     Trainer trainer(config, probes, "", true);
 
     const TokenFile file("tokens");
@@ -492,8 +477,7 @@ TEST_CASE("the held-out loss is the mean over targets of the held-out windows, w
   CHECK(seen.value.empty());
 
   ProbeSet probes;
-  Choose choose(false);
-  probes.settings(choose);
+  configure(probes, {"probes.on=false"});
   Trainer trainer(config, probes, "", true);
   trainer.step();
   CHECK(*trainer.metrics().value(0, "eval", "", "loss", "split=heldout") == Approx(sums[5] / (5 * 17)).epsilon(1e-12));
@@ -505,8 +489,7 @@ TEST_CASE("a step whose loss is not finite stops the run and leaves the weights 
   config.schedule.warmup = 0;
   config.optimizer.lr = 1e30;
   ProbeSet probes;
-  Choose choose(false);
-  probes.settings(choose);
+  configure(probes, {"probes.on=false"});
   Trainer trainer(config, probes, "", true);
   trainer.step();
   const auto before = values(trainer.model().parameters().begin()->value);
@@ -518,18 +501,11 @@ TEST_CASE("a step whose loss is not finite stops the run and leaves the weights 
 
 TEST_CASE("the init basis is that of step 0 also where no probe reports before a later step") {
   const Workplace workplace;
-  struct At : Choose {
-    explicit At(const char* schedule) : Choose(true), at(schedule) {}
-    std::string at;
-    void key(const char* name, std::vector<std::string>& value, const char* help) override {
-      if (std::string(name) == "at") value = {at};
-      Choose::key(name, value, help);
-    }
-  };
   const auto share_at_2 = [&](const char* schedule, const char* basis) {
     ProbeSet probes;
-    At at(schedule);
-    probes.settings(at);
+    std::vector<std::string> keys = kEverything;
+    for (const ProbeKind& kind : probe_kinds()) keys.push_back("probes." + kind.name + ".at=[\"" + schedule + "\"]");
+    configure(probes, keys);
     Trainer trainer(small_config("late"), probes, "", true);
     for (int i = 0; i < 3; ++i) trainer.step();
     return *trainer.metrics().value(2, "gradient_energy", "blocks.1.resid_post", "share", basis);

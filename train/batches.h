@@ -18,6 +18,8 @@ class Batches {
   void load(std::int64_t step);
 
   std::int64_t micro_batches() const { return inputs_.shape()[0] / micro_batch_; }
+  View inputs() const { return inputs_; }  // [S, T] i32: the whole step's
+  View targets() const { return targets_; }
   View inputs(std::int64_t i) const { return inputs_.slice(i * micro_batch_, micro_batch_); }    // [b, T] i32
   View targets(std::int64_t i) const { return targets_.slice(i * micro_batch_, micro_batch_); }  // [b, T] i32
   std::int64_t tokens() const { return inputs_.size(); }

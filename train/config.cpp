@@ -81,6 +81,7 @@ void Config::settings(Settings& s) {
   s.begin("seed");
   s.key("init", seed.init, 0, kNoLimit, "of the initial weights");
   s.key("data", seed.data, 0, kNoLimit, "of the order of samples");
+  s.key("probe", seed.probe, 0, kNoLimit, "of what probes draw: controls");
   s.end();
 
   s.begin("eval");

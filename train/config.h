@@ -42,7 +42,7 @@ struct Config {
   } schedule;
 
   struct {
-    std::int64_t init = 1, data = 1;
+    std::int64_t init = 1, data = 1, probe = 1;
   } seed;
 
   struct {

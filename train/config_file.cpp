@@ -1,6 +1,7 @@
 #include "train/config_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -65,6 +66,14 @@ std::string toml_text(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
+std::string toml_text(const std::vector<std::int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+
+std::string toml_text(const std::map<std::string, std::string>& values) {
+  std::vector<std::string> pairs;
+  for (const auto& [name, value] : values) pairs.push_back(fmt::format("{} = {}", name, toml_text(value)));
+  return fmt::format("{{{}}}", fmt::join(pairs, ", "));
+}
+
 std::string toml_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return toml_text(*text);
   if (node.is_table()) return "a table";
@@ -104,6 +113,17 @@ std::string expected_choice(const std::vector<std::string>& among) {
 constexpr const char* kBool = "true or false";
 constexpr const char* kString = "a string in quotes";
 constexpr const char* kStrings = "a list of strings, [\"a\", \"b\"]";
+constexpr const char* kTable = "a table of strings, {name = \"a\"}, names of letters, digits, - and _";
+
+std::string expected_integers(std::int64_t least, std::int64_t most) {
+  return "a list, each element " + expected_integer(least, most);
+}
+
+// What TOML takes as a key without quotes.
+bool is_plain_name(std::string_view name) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
+  return !name.empty() && std::all_of(name.begin(), name.end(), plain);
+}
 
 // ---- Names
 
@@ -158,6 +178,8 @@ struct ConfigReader::Parsed {
   // Declares a key; its node, or nothing where the default stays in force.
   const toml::node* declare(const char* name);
   Error refusal(const char* name, const toml::node& node, const std::string& expected) const;
+  // value = [...] of a key given by --set as 1,10,100; nothing for what is no such list.
+  std::optional<toml::table> as_list(const char* name, const toml::node& node) const;
 
   struct Unknown {
     std::size_t line;  // 0: from --set
@@ -237,6 +259,16 @@ Error ConfigReader::Parsed::refusal(const char* name, const toml::node& node, co
   return input_error("{} = {} {}: expected {}", key, toml_text(node), place, expected);
 }
 
+std::optional<toml::table> ConfigReader::Parsed::as_list(const char* name, const toml::node& node) const {
+  const auto given = overridden.find(dotted(tables, name));
+  if (given == overridden.end() || node.is_array()) return std::nullopt;
+  try {
+    return toml::parse("value = [" + given->second.substr(given->second.find('=') + 1) + "]");
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+}
+
 void ConfigReader::Parsed::collect_unknown(const std::string& prefix, const toml::table& table,
                                            std::vector<Unknown>& unknown) const {
   for (const auto& [name, node] : table) {
@@ -256,6 +288,10 @@ void ConfigReader::Parsed::collect_unknown(const std::string& prefix, const toml
 ConfigReader::ConfigReader(const std::filesystem::path& file, const std::vector<std::string>& overrides)
     : parsed_(std::make_unique<Parsed>()) {
   parsed_->read(file);
+  for (const std::string& assignment : overrides) parsed_->set(assignment);
+}
+
+ConfigReader::ConfigReader(const std::vector<std::string>& overrides) : parsed_(std::make_unique<Parsed>()) {
   for (const std::string& assignment : overrides) parsed_->set(assignment);
 }
 
@@ -306,6 +342,38 @@ void ConfigReader::key(const char* name, std::vector<std::string>& value, const 
     const auto text = element.value_exact<std::string>();
     if (!text) throw parsed_->refusal(name, *node, kStrings);
     found.push_back(*text);
+  }
+  value = std::move(found);
+}
+
+void ConfigReader::key(const char* name, std::vector<std::int64_t>& value, std::int64_t least, std::int64_t most,
+                       const char*) {
+  const toml::node* node = parsed_->declare(name);
+  if (!node) return;
+  std::vector<std::int64_t> found;
+  // On the command line also 1,10,100 and a single number.
+  const std::optional<toml::table> listed = parsed_->as_list(name, *node);
+  const toml::array* list = listed ? listed->get_as<toml::array>("value") : node->as_array();
+  if (!list) throw parsed_->refusal(name, *node, expected_integers(least, most));
+  for (const toml::node& element : *list) {
+    const auto number = element.value_exact<std::int64_t>();
+    if (!number || *number < least || *number > most)
+      throw parsed_->refusal(name, *node, expected_integers(least, most));
+    found.push_back(*number);
+  }
+  value = std::move(found);
+}
+
+void ConfigReader::key(const char* name, std::map<std::string, std::string>& value, const char*) {
+  const toml::node* node = parsed_->declare(name);
+  if (!node) return;
+  if (!node->is_table()) throw parsed_->refusal(name, *node, kTable);
+  std::map<std::string, std::string> found;
+  for (const auto& [inner, element] : *node->as_table()) {
+    const auto text = element.value_exact<std::string>();
+    if (!text || !is_plain_name(inner.str())) throw parsed_->refusal(name, *node, kTable);
+    parsed_->known.push_back(dotted(parsed_->tables, name) + "." + std::string(inner.str()));
+    found[std::string(inner.str())] = *text;
   }
   value = std::move(found);
 }
@@ -372,6 +440,15 @@ void ConfigWriter::key(const char* name, std::string& value, const char* help) {
 
 void ConfigWriter::key(const char* name, std::vector<std::string>& value, const char* help) {
   declare(name, toml_text(value), kStrings, help);
+}
+
+void ConfigWriter::key(const char* name, std::vector<std::int64_t>& value, std::int64_t least, std::int64_t most,
+                       const char* help) {
+  declare(name, toml_text(value), expected_integers(least, most), help);
+}
+
+void ConfigWriter::key(const char* name, std::map<std::string, std::string>& value, const char* help) {
+  declare(name, toml_text(value), kTable, help);
 }
 
 void ConfigWriter::choice(const char* name, std::string& value, const std::vector<std::string>& among,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ class ConfigReader final : public Settings {
   // `overrides` are what --set takes: "train.steps=100". The right side is a TOML value or, failing that, a
   // bare string. Throws (input) when the file cannot be read, or with file:line:column where it is not TOML.
   explicit ConfigReader(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+  // Of overrides alone.
+  explicit ConfigReader(const std::vector<std::string>& overrides);
   ~ConfigReader() override;
 
   // Each replaces `value` when the file or an override holds the key. A number without a decimal point counts
@@ -27,6 +30,9 @@ class ConfigReader final : public Settings {
   void key(const char* name, bool& value, const char* help) override;
   void key(const char* name, std::string& value, const char* help) override;
   void key(const char* name, std::vector<std::string>& value, const char* help) override;
+  void key(const char* name, std::vector<std::int64_t>& value, std::int64_t least, std::int64_t most,
+           const char* help) override;
+  void key(const char* name, std::map<std::string, std::string>& value, const char* help) override;
   void choice(const char* name, std::string& value, const std::vector<std::string>& among, const char* help) override;
   void begin(const char* name) override;
   void end() override;
@@ -47,6 +53,9 @@ class ConfigWriter final : public Settings {
   void key(const char* name, bool& value, const char* help) override;
   void key(const char* name, std::string& value, const char* help) override;
   void key(const char* name, std::vector<std::string>& value, const char* help) override;
+  void key(const char* name, std::vector<std::int64_t>& value, std::int64_t least, std::int64_t most,
+           const char* help) override;
+  void key(const char* name, std::map<std::string, std::string>& value, const char* help) override;
   void choice(const char* name, std::string& value, const std::vector<std::string>& among, const char* help) override;
   void begin(const char* name) override;
   void end() override;

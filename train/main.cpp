@@ -14,6 +14,7 @@
 #include "train/corpus.h"
 #include "train/generate.h"
 #include "train/info.h"
+#include "train/measure.h"
 #include "train/train.h"
 
 using namespace nascent;
@@ -85,6 +86,21 @@ void add_corpus(CLI::App& app) {
   tokenize->callback([apply] { corpus_tokenize(*apply); });
 }
 
+void add_measure(CLI::App& app) {
+  auto* command = app.add_subcommand("measure", "Measure stored activations and gradients");
+  auto options = std::make_shared<MeasureOptions>();
+  command
+      ->add_option(
+          "file", options->file,
+          "safetensors: h:TAP and g:TAP [N, d]; token, sequence, target [N]; counts [V]; special; basis:NAME:TAP "
+          "[d, r]")
+      ->required();
+  command->add_option("--probe", options->probe, "moments, tangent or gradient_energy")->required();
+  command->add_option("--set", options->set, "A choice such as rank=8; may be repeated")->allow_extra_args(false);
+  command->add_option("--json", options->json, "Write the records here, as an array; else a table is printed");
+  command->callback([options] { measure_file(*options); });
+}
+
 void add_config(CLI::App& app) {
   auto* command = app.add_subcommand("config", "What a configuration can hold");
   auto key = std::make_shared<std::string>();
@@ -128,6 +144,7 @@ int run(int argc, char** argv) {
   add_train(app, status);
   add_generate(app);
   add_corpus(app);
+  add_measure(app);
   add_config(app);
   add_info(app);
   try {

@@ -34,9 +34,9 @@ StepProgress Trainer::step() {
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
 
   batches_.load(step_);
-  const bool probing = probes_.begin_step(step_);
+  const bool probing = probes_.begin_step(step_, batches_.inputs(), batches_.targets());
   const double loss = forward_backward(probing);
-  if (probing) probes_.finish(stream_, model_->parameters());
+  if (probing) probes_.finish(stream_, model_->parameters(), loss);
 
   const double gradient_norm = optimizer_.gradient_norm(stream_);
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) stop(loss, gradient_norm, start);
@@ -47,6 +47,7 @@ StepProgress Trainer::step() {
   const Records& records = probes_.records();
   const double seconds = seconds_since(start);
   metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, lr, clip, seconds}, records);
+  for (const auto& [step, earlier] : probes_.take_retrospective()) metrics_.write(step, earlier);
   ++step_;
   return {step_, loss, batches_.tokens(), seconds, probes_.seconds() - probe_seconds};
 }
@@ -122,6 +123,21 @@ struct Trainer::Data {
     return spec;
   }
 
+  RunFacts facts(const Config& config, const TransformerSpec& spec) const {
+    RunFacts facts;
+    facts.dtype = config.dtype();
+    facts.batch = config.train.batch;
+    facts.sequence = config.data.sequence;
+    facts.steps = config.train.steps;
+    facts.counts = token_counts(train_stream, spec.vocab);
+    for (const std::int64_t id : {spec.bos_id, spec.eos_id}) {
+      if (id >= 0 && id < spec.vocab) facts.special.push_back(static_cast<std::int32_t>(id));
+    }
+    facts.norm = {true, true, spec.norm_eps};
+    facts.seed = static_cast<std::uint64_t>(config.seed.probe);
+    return facts;
+  }
+
   TokenFile file;
   std::optional<Tokenizer> tokenizer;
   Split split;
@@ -134,7 +150,7 @@ struct Trainer::Data {
 // no trace.
 std::unique_ptr<Transformer> Trainer::planned_model(const Config& config, const Data& data, ProbeSet& probes) {
   auto model = std::make_unique<Transformer>(data.spec(config), config.dtype());
-  probes.plan(model->taps(), config.data.sequence);
+  probes.plan(model->taps(), data.facts(config, model->spec()));
   model->plan(config.micro_batch(), config.data.sequence, true, &probes);
   return model;
 }
@@ -151,6 +167,7 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
       eval_schedule_(Schedule::parse(config_.eval.at, "eval.at")),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
+  probes_.store_in(folder_.arrays());
   model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
   metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()),
                      config_text);
@@ -182,9 +199,10 @@ void Trainer::announce() const {
              data_->train_stream.size(), data_->split.heldout.size());
   fmt::print("{} steps of {} sequences of {} tokens\n", config_.train.steps, config_.train.batch,
              config_.data.sequence);
-  fmt::print("memory: {:.1f} MB parameters and gradients, {:.1f} MB optimizer, {:.1f} MB activations\n",
-             megabytes(model_->parameters().bytes()), megabytes(optimizer_.bytes()),
-             megabytes(model_->activation_bytes()));
+  fmt::print(
+      "memory: {:.1f} MB parameters and gradients, {:.1f} MB optimizer, {:.1f} MB activations, {:.1f} MB probes\n",
+      megabytes(model_->parameters().bytes()), megabytes(optimizer_.bytes()), megabytes(model_->activation_bytes()),
+      megabytes(probes_.bytes()));
   std::fflush(stdout);
 }
 
