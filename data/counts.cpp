@@ -11,6 +11,17 @@ namespace {
 constexpr std::uint64_t kChunkTokens = std::uint64_t{1} << 16;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
+// f(place of the first token, tokens)
+template <class F>
+void for_each_chunk(const TokenStream& stream, F&& f) {
+  std::vector<std::int32_t> chunk;
+  for (std::uint64_t begin = 0; begin < stream.size(); begin += chunk.size()) {
+    chunk.resize(std::min(kChunkTokens, stream.size() - begin));
+    stream.read(begin, chunk);
+    f(begin, std::span<const std::int32_t>(chunk));
+  }
+}
+
 void check_edges(std::span<const std::int64_t> edges) {
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (i == 0 && edges[i] != 1) throw input_error("bins: the first edge is rank {}, expected 1", edges[i]);
@@ -52,18 +63,23 @@ std::vector<std::int64_t> edges_or_decades(std::span<const std::int64_t> edges) 
 std::vector<std::int64_t> token_counts(const TokenStream& stream, std::int64_t vocab) {
   if (vocab < 1) throw input_error("counts: a vocabulary of {}, expected at least 1", vocab);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(vocab));
-  std::vector<std::int32_t> chunk;
-  for (std::uint64_t begin = 0; begin < stream.size(); begin += chunk.size()) {
-    chunk.resize(std::min(kChunkTokens, stream.size() - begin));
-    stream.read(begin, chunk);
+  for_each_chunk(stream, [&](std::uint64_t begin, std::span<const std::int32_t> chunk) {
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (chunk[i] < 0 || chunk[i] >= vocab)
         throw input_error("counts: token {} of the stream is {}, outside the vocabulary of {}", begin + i, chunk[i],
                           vocab);
       ++counts[static_cast<std::size_t>(chunk[i])];
     }
-  }
+  });
   return counts;
+}
+
+std::int32_t largest_id(const TokenStream& stream) {
+  std::int32_t largest = -1;
+  for_each_chunk(stream, [&](std::uint64_t, std::span<const std::int32_t> chunk) {
+    largest = std::max(largest, *std::ranges::max_element(chunk));
+  });
+  return largest;
 }
 
 FrequencyBins frequency_bins(std::span<const std::int64_t> counts, std::span<const std::int64_t> edges,

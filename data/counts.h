@@ -14,6 +14,9 @@ namespace nascent {
 // id outside [0, vocab), with its place in the stream.
 std::vector<std::int64_t> token_counts(const TokenStream& stream, std::int64_t vocab);
 
+// -1 when the stream is empty.
+std::int32_t largest_id(const TokenStream& stream);
+
 // Per type, by id. Ranks and shares of the counts go over the types that are not special.
 struct FrequencyBins {
   std::vector<std::int64_t>

@@ -28,6 +28,8 @@ class TokenStream {
   TokenStream(const TokenFile& file, std::vector<std::uint64_t> documents);
 
   std::uint64_t size() const { return begins_.back(); }  // tokens
+  // First token of each document, and the end; an empty one begins where the next does.
+  std::span<const std::uint64_t> begins() const { return begins_; }
 
   // Tokens [begin, begin + out.size()), across the borders of documents; throws beyond the end.
   void read(std::uint64_t begin, std::span<std::int32_t> out) const;
@@ -35,7 +37,7 @@ class TokenStream {
  private:
   const TokenFile* file_;
   std::vector<std::uint64_t> documents_;
-  std::vector<std::uint64_t> begins_;  // of each document in the stream, and the end
+  std::vector<std::uint64_t> begins_;
 };
 
 // Samples of T tokens: sample k is tokens [k T, (k + 1) T) of the stream, for every objective. The causal

@@ -1,5 +1,5 @@
-// A flat JSON object, as a model's config.json is: keys with text, numbers, booleans, null or lists of text. What is
-// nested or of another kind can be read but not asked for.
+// A flat JSON object, as a model's config.json is: keys with text, numbers, booleans, null, or lists of text or whole
+// numbers. What is nested or of another kind can be read but not asked for.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ std::string json_quoted(const std::string& text);
 
 class JsonObject {
  public:
-  using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, std::vector<std::string>>;
+  using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, std::vector<std::string>,
+                             std::vector<std::int64_t>>;
 
   // where: what errors call it, a file's path.
   static JsonObject parse(const std::string& text, const std::string& where);

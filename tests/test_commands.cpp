@@ -8,10 +8,14 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <vector>
 
+#include "data/dataset.h"
+#include "data/probe_sequences.h"
+#include "data/token_file.h"
 #include "data/tokenizer.h"
 #include "kernels/philox.h"
 #include "model/hugging_face.h"
@@ -211,6 +215,87 @@ TEST_CASE("corpus commands refuse what they cannot read, naming the file") {
   CHECK(not_text.says("bytes.txt: byte 10"));
   CHECK_FALSE(fs::exists(place.path / "x.bin"));
   CHECK_FALSE(fs::exists(place.path / "x.idx"));
+}
+
+TEST_CASE("corpus probe-set writes a set that opens, says what each band reached, and never replaces one unasked") {
+  const Workplace place;
+  const std::string command = "corpus probe-set tiny --heldout 0.5 --sequence 16 --out set ";
+  const Outcome first = place.run(command + "--tokens 320 --edges 1,3 --special 0,2");
+  INFO(first.output);
+  REQUIRE(first.exit_code == 0);
+  CHECK(first.says("set: 20 sequences of 16, 320 tokens, of"));
+  CHECK(first.says("\n  1-2 "));
+  CHECK(first.says("\n  3-"));
+  const nascent::ProbeSequences set((place.path / "set").string());
+  CHECK(set.sequences() == 20);
+  CHECK(set.length() == 16);
+  CHECK(first.says("hash " + set.hash() + "\n"));
+
+  // Each sequence is one of the windows that a run with the same data.heldout and data.sequence evaluates on.
+  const nascent::TokenFile file((place.path / "tiny").string());
+  const nascent::TokenStream heldout(file, nascent::split_documents(file.documents(), 0.5).heldout);
+  const nascent::Windows windows(heldout, 16);
+  using Row = std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>;
+  std::set<Row> evaluated;
+  Row row{std::vector<std::int32_t>(16), std::vector<std::int32_t>(16)};
+  for (std::uint64_t k = 0; k < windows.count(); ++k) {
+    windows.fill(k, row.first, row.second);
+    evaluated.insert(row);
+  }
+  for (std::int64_t i = 0; i < set.sequences(); ++i) {
+    set.read(i, 1, row.first, row.second);
+    CHECK(evaluated.contains(row));
+  }
+
+  const std::string record = read(place.path / "set.json"), tokens = read(place.path / "set.bin");
+  CHECK(record.find(nascent::hash_of_token_file((place.path / "tiny").string())) != std::string::npos);
+
+  check_refused(place, {{command, "nascent: set.bin: already exists; ...--overwrite"}});
+  CHECK(read(place.path / "set.json") == record);
+  const Outcome again = place.run(command + "--tokens 335 --edges 1,3 --special 0,2 --overwrite");
+  CHECK(again.output == first.output);
+  CHECK(read(place.path / "set.bin") == tokens);
+  CHECK(read(place.path / "set.json") == record);
+  // As much as there is.
+  const Outcome all = place.run(command + "--overwrite");
+  CHECK(all.exit_code == 0);
+  CHECK(all.says("32768 tokens were asked for: the held-out text has no more"));
+}
+
+TEST_CASE("corpus probe-set refuses what makes no probe set in one line, and leaves nothing") {
+  const Workplace place;
+  write(place.path / "cut.bin", read(place.path / "tiny.bin").substr(0, 100));
+  write(place.path / "cut.idx", read(place.path / "tiny.idx"));
+  {
+    nascent::TokenFileWriter writer((place.path / "wild").string(), std::int64_t{1} << 31);
+    for (int document = 0; document < 20; ++document) writer.add_document(std::vector<std::int32_t>(40, 2147483647));
+    writer.finish();
+  }
+  const auto probe_set = [](const std::string& rest) { return "corpus probe-set " + rest + " --out x"; };
+  check_refused(
+      place,
+      {{probe_set("tiny --heldout 0"), "nascent: --heldout 0: expected more than 0 and less than 1;..."},
+       {probe_set("tiny --heldout 1"), "nascent: --heldout 1: expected more than 0 and less than 1;..."},
+       {probe_set("tiny --heldout nan"), "nascent: --heldout nan: expected more than 0 and less than 1;..."},
+       {probe_set("tiny --heldout 1e-9"), "nascent: windows: the documents hold 0 tokens, one window of 256 needs 257"},
+       {probe_set("tiny --heldout 0.9999999"),
+        "nascent: tiny.bin: --heldout 0.9999999 leaves no training token to rank types by"},
+       {probe_set("tiny --tokens 255"), "nascent: --tokens 255: expected at least one sequence of 256"},
+       {probe_set("tiny --tokens 0"), "nascent corpus probe-set: --tokens: ...; see nascent corpus probe-set --help"},
+       {probe_set("tiny --sequence 100000 --tokens 100000"),
+        "nascent: windows: the documents hold ... tokens, one window of 100000 needs 100001"},
+       {probe_set("tiny --edges 2,3"), "nascent: bins: the first edge is rank 2, expected 1"},
+       {probe_set("tiny --edges 1,x"), "nascent corpus probe-set: ...; see nascent corpus probe-set --help"},
+       {probe_set("tiny --special 300000"), "nascent: bins: special id 300000 is outside the vocabulary of ..."},
+       {probe_set("none"), "nascent: none.bin: cannot open the file: No such file or directory"},
+       {probe_set("cut"), "nascent: cut.idx: sequence ..."},
+       {probe_set("wild"), "nascent: wild.bin: the largest token id is 2147483647, expected at most 16777215"},
+       {"corpus probe-set tiny --sequence 16 --out none/x",
+        "nascent: none/x.bin.partial: cannot create the file: No such file or directory"},
+       {"corpus probe-set tiny --out tiny --overwrite",
+        "nascent: tiny.bin: --out is the data itself, expected another PREFIX"}});
+  for (const char* ending : {".bin", ".idx", ".json", ".bin.partial"})
+    CHECK_FALSE(fs::exists(place.path / (std::string("x") + ending)));
 }
 
 TEST_CASE("a tiny run leaves config.toml, metrics.db and checkpoints that generate and info read") {

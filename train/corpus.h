@@ -1,7 +1,9 @@
 // The `nascent corpus` commands, apart from the command line.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/tokenizer.h"
 
@@ -28,5 +30,21 @@ struct TokenizeOptions {
 // Writes a Megatron token file and prints one line: documents, tokens, bytes per token. Throws Error; on
 // failure nothing is left.
 void corpus_tokenize(const TokenizeOptions& options);
+
+struct ProbeSetOptions {
+  std::string data;                   // PREFIX of a token file
+  std::string out;                    // PREFIX.bin, PREFIX.idx and PREFIX.json are written
+  std::int64_t tokens = 32768;        // cut down to whole sequences
+  std::int64_t sequence = 256;        // T
+  double heldout = 0.05;              // as data.heldout of the runs
+  std::vector<std::int64_t> edges;    // of the rank bands; empty: 1, 10, 100, ...
+  std::vector<std::int32_t> special;  // ids without a rank
+  std::int64_t seed = 0;
+  bool overwrite = false;  // replaces an older set
+};
+
+// Chooses held-out windows (data/probe_choice.h), writes them (data/probe_sequences.h) and prints what each rank band
+// reached and why it reached no more. Throws Error.
+void corpus_probe_set(const ProbeSetOptions& options);
 
 }  // namespace nascent

@@ -51,6 +51,34 @@ void add_generate(CLI::App& app) {
   command->callback([options] { generate(*options); });
 }
 
+void add_probe_set(CLI::App& corpus) {
+  auto* command = corpus.add_subcommand("probe-set", "Choose held-out sequences that all runs are compared on");
+  auto options = std::make_shared<ProbeSetOptions>();
+  command->add_option("data", options->data, "PREFIX of a token file")->required();
+  command->add_option("--out", options->out, "PREFIX of PREFIX.bin, PREFIX.idx and PREFIX.json")->required();
+  command->add_option("--tokens", options->tokens, "In all, cut down to whole sequences")
+      ->check(CLI::Range(std::int64_t{1}, kNoLimit))
+      ->capture_default_str();
+  command->add_option("--sequence", options->sequence, "Tokens in a sequence, as data.sequence of the runs")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  command->add_option("--heldout", options->heldout, "Share of the documents, as data.heldout of the runs")
+      ->capture_default_str();
+  command
+      ->add_option("--edges", options->edges,
+                   "First ranks of the bands, separated by commas; without it 1,10,100,1000,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--special", options->special, "Ids without a rank, separated by commas")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--seed", options->seed, "Of the order that decides between equals and fills up")
+      ->check(CLI::Range(std::int64_t{0}, kNoLimit))
+      ->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace an earlier probe set");
+  command->callback([options] { corpus_probe_set(*options); });
+}
+
 void add_corpus(CLI::App& app) {
   auto* corpus = app.add_subcommand("corpus", "From text to tokens");
   corpus->require_subcommand(1);
@@ -84,6 +112,7 @@ void add_corpus(CLI::App& app) {
   tokenize->add_flag("--append-eos", apply->append_eos, "End each document with the tokenizer's end-of-sequence token");
   separator(tokenize, apply->separator);
   tokenize->callback([apply] { corpus_tokenize(*apply); });
+  add_probe_set(*corpus);
 }
 
 void add_measure(CLI::App& app) {
