@@ -16,9 +16,10 @@ enum RowScalar { kSumNorm, kSumSquares, kZeroRows, kUnitRows, kRowScalars };
 KERNEL(row_statistics, Tensor sums, Tensor unit_sums, Tensor scalars, View x, View rows, View offsets, View factor,
        View weight);
 
-// out [n] f64 = ||Q^T (factor_i x_i - mean)||^2 for the i-th of rows [n]; basis Q [d, r] f64 or empty (the identity);
-// mean [d] f64 or empty (0); factor [N] f64 or empty (1). largest: as in second_moments.
-KERNEL(row_squares, Tensor out, View x, View rows, View mean, View basis, double largest, View factor);
+// out [B, n] f64: out_bi = ||Q_b^T (factor_i x_i - mean)||^2 for the i-th of rows [n]. bases [d, R] f64: the B bases side
+// by side, base b ends before column ends_b, ends [B] i32; both empty: one, the identity. mean [d] f64 or empty (0);
+// factor [N] f64 or empty (1). largest: as in second_moments.
+KERNEL(row_squares, Tensor out, View x, View rows, View mean, View bases, View ends, double largest, View factor);
 
 // What pair_statistics writes for each pair of a type w and a sequence s, over its rows i: with y_i = x_i - mean and
 // u_i = x_i/||x_i||, Y_ws and U_ws their sums and Y_w, U_w those of the whole type.

@@ -64,22 +64,24 @@ void row_statistics(Stream& s, Tensor sums, Tensor unit_sums, Tensor scalars, Vi
   });
 }
 
-void row_squares(Stream& s, Tensor out, View x, View rows, View mean, View basis, double largest, View factor) {
+void row_squares(Stream& s, Tensor out, View x, View rows, View mean, View bases, View ends, double largest,
+                 View factor) {
   constexpr std::int64_t kRows = 256;  // at a time
-  const std::int64_t n = rows.size(), d = x.cols(), r = basis ? basis.cols() : d;
-  require_shape("row_squares", "out", out, {n});
-  if (basis) require_shape("row_squares", "basis", basis, {d, r});
+  const std::int64_t n = rows.size(), d = x.cols(), r = bases ? bases.cols() : d, count = bases ? ends.size() : 1;
+  require_shape("row_squares", "out", out, {count, n});
+  if (bases) require_shape("row_squares", "bases", bases, {d, r});
   double* squares = out.data<double>();
-  std::fill_n(squares, n, 0.0);
+  std::fill_n(squares, count * n, 0.0);
   if (n == 0 || r == 0 || !(largest > 0)) return;
   const double scale = std::ldexp(1.0, -std::ilogb(largest)), undo = 1 / (scale * scale);
+  const double* mu = mean ? mean.data<double>() : nullptr;
   dispatch(x.dtype(), [&]<class T>() {
     const auto centred_memory = s.scratch(x.dtype(), {kRows, d});
     const auto along_memory = s.scratch(x.dtype(), {kRows, r});
     const auto basis_memory = s.scratch(x.dtype(), {d, r});
-    T *centred = centred_memory.template data<T>(), *along = basis ? along_memory.template data<T>() : centred;
+    T *centred = centred_memory.template data<T>(), *along = bases ? along_memory.template data<T>() : centred;
     T* directions = basis_memory.template data<T>();
-    if (basis) std::copy_n(basis.data<double>(), d * r, directions);
+    if (bases) std::copy_n(bases.data<double>(), d * r, directions);
     for (std::int64_t first = 0; first < n; first += kRows) {
       const std::int64_t filled = std::min(kRows, n - first);
       parallel_for(s, kRows, 16, [&](std::int64_t begin, std::int64_t end, int) {
@@ -92,13 +94,17 @@ void row_squares(Stream& s, Tensor out, View x, View rows, View mean, View basis
           const std::int64_t i = rows.data<std::int32_t>()[first + k];
           const T* row = x.data<T>() + i * d;
           const double f = factor ? factor.data<double>()[i] : 1;
-          const double* mu = mean ? mean.data<double>() : nullptr;
           for (std::int64_t j = 0; j < d; ++j)
             to[j] = static_cast<T>((f * static_cast<double>(row[j]) - (mu ? mu[j] : 0)) * scale);
         }
       });
-      if (basis) gemm<T>(s, {along, kRows, r, r}, {centred, kRows, d, d}, {directions, d, r, r}, Into::kAssign);
-      for (std::int64_t k = 0; k < filled; ++k) squares[first + k] = squared_norm(along + k * r, r) * undo;
+      if (bases) gemm<T>(s, {along, kRows, r, r}, {centred, kRows, d, d}, {directions, d, r, r}, Into::kAssign);
+      for (std::int64_t b = 0; b < count; ++b) {
+        const std::int64_t from = b == 0 ? 0 : ends.data<std::int32_t>()[b - 1],
+                           to = bases ? ends.data<std::int32_t>()[b] : d;
+        for (std::int64_t k = 0; k < filled; ++k)
+          squares[b * n + first + k] = squared_norm(along + k * r + from, to - from) * undo;
+      }
     }
   });
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/gemm.h"
 #include "kernels/parallel.h"
@@ -11,11 +12,45 @@ namespace {
 
 constexpr std::int64_t kRows = 1024;   // positions centred at a time
 constexpr std::int64_t kStrip = 128;   // rows of the triangle in one product
+constexpr std::int64_t kTile = 64;     // columns of it, where one thread takes one
 constexpr std::int64_t kRounded = 64;  // zero rows fill up to a multiple of it: few shapes of products to prepare
 
 }  // namespace
 
 namespace {
+
+// product [d, d] (+)= centred^T centred [height, d] in the upper triangle of strips: float by a library that uses all
+// threads itself.
+void add_products(Stream& s, float* product, const float* centred, std::int64_t height, std::int64_t d, Into into) {
+  for (std::int64_t strip = 0; strip < d; strip += kStrip) {
+    const std::int64_t part = std::min(kStrip, d - strip), width = d - strip;
+    const Matrix<const float> left{centred + strip, height, part, d}, right{centred + strip, height, width, d};
+    gemm<float>(s, {product + strip * d + strip, part, width, d}, left.transposed(), right, into);
+  }
+}
+
+// Double by one that uses a single thread: tiles side by side.
+void add_products(Stream& s, double* product, const double* centred, std::int64_t height, std::int64_t d, Into into) {
+  struct Tile {
+    const Gemm* gemm;
+    std::int64_t row, column;
+  };
+  std::vector<Tile> tiles;
+  for (std::int64_t row = 0; row < d; row += kStrip) {
+    for (std::int64_t column = row; column < d; column += kTile) {
+      const Matrix<const double> left{centred + row, height, std::min(kStrip, d - row), d},
+          right{centred + column, height, std::min(kTile, d - column), d};
+      const Matrix<const double> out{product, left.cols, right.cols, d};
+      tiles.push_back({&s.gemm(gemm_shape<double>(out, left.transposed(), right, into == Into::kAdd)), row, column});
+    }
+  }
+  parallel_for(s, static_cast<std::int64_t>(tiles.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Tile& t = tiles[static_cast<std::size_t>(i)];
+      t.gemm->run(product + t.row * d + t.column, centred + t.row, centred + t.column, nullptr, nullptr);
+    }
+  });
+}
 
 // T: of x, P: of the products.
 template <class T, class P>
@@ -43,12 +78,7 @@ void accumulate(Stream& s, double* total, View x, View rows, const double* mu, d
         for (std::int64_t j = 0; j < d; ++j) out[j] = static_cast<P>((f * static_cast<double>(in[j]) - mu[j]) * w);
       }
     });
-    for (std::int64_t strip = 0; strip < d; strip += kStrip) {
-      const std::int64_t part = std::min(kStrip, d - strip), width = d - strip;
-      const Matrix<const P> left{centred + strip, height, part, d}, right{centred + strip, height, width, d};
-      gemm<P>(s, Matrix<P>{product + strip * d + strip, part, width, d}, left.transposed(), right,
-              first == 0 ? Into::kAssign : Into::kAdd);
-    }
+    add_products(s, product, centred, height, d, first == 0 ? Into::kAssign : Into::kAdd);
   }
   const double undo = 1 / (scale * scale);
   parallel_for(s, d, 8, [&](std::int64_t begin, std::int64_t end, int) {

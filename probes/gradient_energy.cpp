@@ -48,6 +48,32 @@ struct RawMoment {
   }
 };
 
+// ||Q^T g_i||^2 of every row for every basis and for the directions behind it.
+class RowEnergies {
+ public:
+  RowEnergies(Stream& s, const TapStatistics& tap) {
+    std::vector<const DenseMatrix*> all;
+    for (const Basis& basis : tap.bases().all()) {
+      index_[&basis.directions] = all.size();
+      all.push_back(&basis.directions);
+      index_[&basis.next] = all.size();
+      all.push_back(&basis.next);
+    }
+    if (tap.gradient().all.finite) inside_ = squares_in(s, tap.gradient().array, all, nullptr);
+  }
+  SequenceShare share(const Sample& sample, const DenseMatrix& directions) const {
+    SequenceShare share;
+    const std::size_t row = index_.at(&directions) * static_cast<std::size_t>(inside_.cols);
+    share.inside = sums_by_sequence(sample, &inside_.data[row], true);
+    for (std::int64_t i = 0; i < sample.sequences(); ++i) share.total.push_back(sample.scalar(i, kSumSquares));
+    return share;
+  }
+
+ private:
+  std::map<const DenseMatrix*, std::size_t> index_;
+  DenseMatrix inside_;
+};
+
 class GradientEnergyProbe : public Probe {
  public:
   void settings(Settings& s) override {
@@ -63,14 +89,15 @@ class GradientEnergyProbe : public Probe {
       if (panel.detail && sample.all.finite) {
         for (const Moments& rest : sample.without_groups(s)) rests.emplace_back(rest, *tap);
       }
+      const RowEnergies energies(s, *tap);
       if (tap->has_activation()) report_alignment(s, panel, *tap, rests, out);
-      report_sample(s, *tap, sample, RawMoment(*tap), {}, rests, out);
+      report_sample(*tap, energies, sample, RawMoment(*tap), {}, rests, out);
       for (Variant& variant : variants_of(panel, *tap, true)) {
-        const Sample seen = sample_of(s, sample.array, std::move(variant.selection));
-        report_sample(s, *tap, seen, {seen.all, *tap}, variant.labels, {}, out);
+        const Sample seen = part_of(s, panel, sample, std::move(variant.selection));
+        report_sample(*tap, energies, seen, {seen.all, *tap}, variant.labels, {}, out);
       }
       if (panel.detail) {
-        report_bins(s, panel, *tap, out);
+        report_bins(s, panel, *tap, energies, out);
         report_controls(s, panel, *tap, out);
       }
       if (panel.choice.local.of != "off" && tap->has_activation()) report_local(panel, *tap, out);
@@ -82,18 +109,19 @@ class GradientEnergyProbe : public Probe {
     return !g.finite ? "NaN or infinity" : g.sum_squares > 0 ? "undefined at these values" : "zero gradient";
   }
 
-  static void report_sample(Stream& s, const TapStatistics& tap, const Sample& sample, const RawMoment& raw,
-                            const Labels& labels, const std::vector<RawMoment>& rests, Recorder& out) {
+  static void report_sample(const TapStatistics& tap, const RowEnergies& energies, const Sample& sample,
+                            const RawMoment& raw, const Labels& labels, const std::vector<RawMoment>& rests,
+                            Recorder& out) {
     for (const Basis& basis : tap.bases().all()) {
       Labels own = labels;
       own["basis"] = basis.name;
-      report_basis(s, tap, sample, raw, basis, own, rests, out);
+      report_basis(tap, energies, sample, raw, basis, own, rests, out);
     }
   }
 
-  static void report_basis(Stream& s, const TapStatistics& tap, const Sample& sample, const RawMoment& raw,
-                           const Basis& basis, const Labels& labels, const std::vector<RawMoment>& rests,
-                           Recorder& out) {
+  static void report_basis(const TapStatistics& tap, const RowEnergies& energies, const Sample& sample,
+                           const RawMoment& raw, const Basis& basis, const Labels& labels,
+                           const std::vector<RawMoment>& rests, Recorder& out) {
     const Moments& g = sample.all;
     const DenseMatrix& q = basis.directions;
     const double d = static_cast<double>(q.rows), r = static_cast<double>(q.cols);
@@ -103,7 +131,7 @@ class GradientEnergyProbe : public Probe {
     add("chance", r / d);
     const bool there = g.finite && g.sum_squares > 0 && q.cols > 0;
     const Energy e = there ? energy_in(raw.m, q, raw.ceiling(q.cols)) : Energy{};
-    const SequenceShare share = there ? share_by_sequence(s, sample, q) : SequenceShare();
+    const SequenceShare share = there ? energies.share(sample, q) : SequenceShare();
     const auto of_share = [&](const Value& value, auto&& function) {
       return Estimate(value, share.error_of(function));
     };
@@ -125,21 +153,13 @@ class GradientEnergyProbe : public Probe {
     add("of_ceiling", spectral(&Energy::of_ceiling));
 
     const bool all_next = there && basis.next.cols == q.cols;
-    add("next_pc_share",
-        all_next ? Estimate(explained_share(raw.m, basis.next),
-                            share_by_sequence(s, sample, basis.next).error_of([](double x) { return Value(x); }))
-                 : Estimate());
+    add("next_pc_share", all_next
+                             ? Estimate(explained_share(raw.m, basis.next),
+                                        energies.share(sample, basis.next).error_of([](double x) { return Value(x); }))
+                             : Estimate());
     add("mean_share", there ? mean_share_of(sample, q) : Estimate());
     if (sample.array.positions->knows_sequences())
       add("mean_share_cross", there ? mean_share_cross_of(sample, q) : Estimate());
-  }
-
-  static SequenceShare share_by_sequence(Stream& s, const Sample& sample, const DenseMatrix& basis) {
-    SequenceShare share;
-    share.inside = sums_by_sequence(
-        sample, squares_of(s, sample.array, sample.selection.factor, sample.by_sequence.rows, nullptr, &basis));
-    for (std::int64_t i = 0; i < sample.sequences(); ++i) share.total.push_back(sample.scalar(i, kSumSquares));
-    return share;
   }
 
   static Estimate mean_share_of(const Sample& sample, const DenseMatrix& basis) {
@@ -180,7 +200,8 @@ class GradientEnergyProbe : public Probe {
   }
 
   // The rows of each bin of types, by input and by target type; positions without a target are in no bin of targets.
-  static void report_bins(Stream& s, const Panel& panel, const TapStatistics& tap, Recorder& out) {
+  static void report_bins(Stream& s, const Panel& panel, const TapStatistics& tap, const RowEnergies& energies,
+                          Recorder& out) {
     if (!panel.choice.bins) return;
     const PositionLabels& positions = panel.positions;
     for (const bool by_target : {false, true}) {
@@ -196,8 +217,8 @@ class GradientEnergyProbe : public Probe {
         Labels labels = {
             {"bin", panel.choice.bins->labels[static_cast<std::size_t>(bins[static_cast<std::size_t>(b)])]}};
         if (by_target) labels["by"] = "target";
-        const Sample sample = sample_of(s, tap.gradient().array, {{rows.begin(), rows.end()}, {}, {}});
-        report_sample(s, tap, sample, {sample.all, tap}, labels, {}, out);
+        const Sample sample = part_of(s, panel, tap.gradient(), {{rows.begin(), rows.end()}, {}, {}});
+        report_sample(tap, energies, sample, {sample.all, tap}, labels, {}, out);
       }
     }
   }

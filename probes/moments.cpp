@@ -63,7 +63,7 @@ class MomentsProbe : public Probe {
     report_sample(s, panel, sample, {out, name, of, sample.all}, true);
     if (!sample.all.finite) return;
     for (Variant& variant : variants_of(panel, tap, gradient)) {
-      const Sample seen = sample_of(s, sample.array, std::move(variant.selection));
+      const Sample seen = part_of(s, panel, sample, std::move(variant.selection));
       variant.labels.merge(Labels(of));
       report_sample(s, panel, seen, {out, name, variant.labels, seen.all}, false);
     }
@@ -86,7 +86,7 @@ class MomentsProbe : public Probe {
     to.add("top_coordinate_share", spread ? shares->top_coordinate() : Estimate());
     const PositionLabels& positions = panel.positions;
     if (positions.knows_sequences()) to.add("position0_share", spread ? shares->first_positions() : Estimate());
-    if (positions.token().empty()) return;
+    if (positions.token().empty() || to.labels.contains("view")) return;
     const Shares::ByType types = spread ? shares->by_type(s, positions.token()) : Shares::ByType();
     to.add("between_share", types.between);
     to.add("avg_cosine_other", types.other_cosine);
@@ -97,7 +97,7 @@ class MomentsProbe : public Probe {
     const PositionLabels& positions = panel.positions;
     if (positions.target().empty()) return;
     to.labels["by"] = "target";
-    const Sample with = sample_of(s, sample.array, {positions.with_target(true), {}, {}});
+    const Sample with = part_of(s, panel, sample, {positions.with_target(true), {}, {}});
     const Shares::ByType types =
         spectrum_of(with.all) ? Shares(s, with).by_type(s, positions.target()) : Shares::ByType();
     to.add("between_share", types.between);

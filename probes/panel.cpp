@@ -86,4 +86,10 @@ std::vector<Variant> variants_of(const Panel& panel, const TapStatistics& tap, b
   return variants;
 }
 
+Sample part_of(Stream& s, const Panel& panel, const Sample& whole, Selection selection) {
+  Array array = whole.array;
+  array.products = panel.exact ? DType::kF64 : array.x.dtype();
+  return sample_of(s, array, std::move(selection));
+}
+
 }  // namespace nascent

@@ -44,6 +44,7 @@ struct Panel {
   PanelChoice choice;
   std::int64_t step = 0;
   bool detail = false;  // with spectra, controls, bins, weights and views: what costs more than a pass
+  bool exact = false;   // every second moment from products in double, not only those whose eigenvalues are reported
   PositionLabels positions;
   std::vector<std::unique_ptr<TapStatistics>> taps;  // in the network's order
 
@@ -61,5 +62,8 @@ struct Variant {
 // positions=target and positions=other where not every position has a target; on detailed steps view=no_sink,
 // view=normed, weight=type. Not the default, which is the tap's own sample.
 std::vector<Variant> variants_of(const Panel& panel, const TapStatistics& tap, bool gradient);
+
+// A sample of some of a tap's positions.
+Sample part_of(Stream& s, const Panel& panel, const Sample& whole, Selection selection);
 
 }  // namespace nascent

@@ -7,6 +7,7 @@
 #include <fnmatch.h>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -171,29 +172,26 @@ bool ProbeSet::fixed_due(std::int64_t step) const { return !fixed_.panel.taps.em
 
 void ProbeSet::begin_fixed(std::int64_t step, View inputs, View targets) {
   records_.clear();
-  statistics_seconds_ = 0;
+  fixed_start_ = std::chrono::steady_clock::now();
   begin(fixed_, step, inputs, targets);
   fixed_.active = true;
   close_window(step, std::numeric_limits<double>::infinity());
 }
 
 void ProbeSet::finish_fixed(Stream& s) {
-  for (Member& m : members_) m.seconds = 0;
   finish(s, fixed_, window_closed_);
   report(s, fixed_);
+  fixed_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - fixed_start_).count();
 }
 
 bool ProbeSet::begin_step(std::int64_t step, View inputs, View targets) {
-  const bool after_fixed = fixed_.active;  // its records and its time belong to this step
-  if (!after_fixed) {
-    records_.clear();
-    statistics_seconds_ = 0;
-  }
+  if (!fixed_.active) records_.clear();  // those of the probe set belong to this step
   fixed_.active = false;
+  statistics_seconds_ = 0;
   bool any = false, statistics = step == 0 || is_detailed(step);  // bases are born, moments pooled and kept
   for (Member& m : members_) {
     m.active = m.schedule.at(step);
-    if (!after_fixed) m.seconds = 0;
+    m.seconds = 0;
     if (!m.active) continue;
     any = true;
     statistics = statistics || m.probe->needs_statistics();
@@ -321,6 +319,7 @@ const Records& ProbeSet::records() {
     records_.push_back(std::move(record));
     seconds_ += seconds;
   };
+  if (fixed_seconds_ > 0) add("probe_set", std::exchange(fixed_seconds_, 0));
   if (step_.active) add("statistics", statistics_seconds_);
   for (const Member& m : members_) {
     if (m.active) add(m.name, m.seconds);

@@ -1,6 +1,7 @@
 // The probes of a run: which are on, when, at which taps; what the model shows is handed on to those whose step it is.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -123,7 +124,8 @@ class ProbeSet : public Listener {
   Followed* shown_ = nullptr;  // which of the two the model is showing
   Records records_;
   std::map<std::int64_t, Records> retrospective_;
-  double statistics_seconds_ = 0, seconds_ = 0;
+  double statistics_seconds_ = 0, fixed_seconds_ = 0, seconds_ = 0;
+  std::chrono::steady_clock::time_point fixed_start_;
 };
 
 }  // namespace nascent

@@ -9,7 +9,6 @@ namespace nascent {
 namespace {
 
 Tensor tensor_of(DenseMatrix& m) { return {m.data.data(), DType::kF64, {m.rows, m.cols}}; }
-Tensor tensor_of(std::vector<double>& v) { return {v.data(), DType::kF64, {static_cast<std::int64_t>(v.size())}}; }
 
 // Products in float leave about 1e-7 of the largest eigenvalue where an exact one is zero.
 double rounding_of(DType products) { return products == DType::kF32 ? 1e-6 : 1e-9; }
@@ -36,7 +35,7 @@ const double* row_of(const DenseMatrix& m, std::int64_t i) { return m.data.data(
 
 // The moments of the sequences that `belongs` takes.
 template <class F>
-Moments moments_of(Stream& s, const Sample& sample, F&& belongs) {
+Moments moments_of(Stream& s, const Sample& sample, DType products, F&& belongs) {
   const Array& array = sample.array;
   const std::int64_t d = array.x.cols();
   const bool weighted = !sample.selection.weight.empty();
@@ -44,7 +43,7 @@ Moments moments_of(Stream& s, const Sample& sample, F&& belongs) {
   double weights = 0;
   m.finite = std::isfinite(array.largest);
   m.largest = m.finite ? array.largest : 0;
-  m.rounding = rounding_of(array.products);
+  m.rounding = rounding_of(products);
   std::vector<std::int32_t> rows;
   for (std::int64_t i = 0; i < sample.sequences(); ++i) {
     if (!belongs(sample.number[static_cast<std::size_t>(i)])) continue;
@@ -70,7 +69,7 @@ Moments moments_of(Stream& s, const Sample& sample, F&& belongs) {
   for (std::int64_t j = 0; j < d; ++j)
     m.mean[static_cast<std::size_t>(j)] = m.sum[static_cast<std::size_t>(j)] / weights;
   second_moments(s, tensor_of(m.scatter), array.x, view_of(rows), view_of(m.mean), largest_of(sample),
-                 view_of(sample.selection.factor), view_of(sample.selection.weight), array.products);
+                 view_of(sample.selection.factor), view_of(sample.selection.weight), products);
   return m;
 }
 
@@ -98,7 +97,8 @@ Sample sample_of(Stream& s, const Array& array, Selection selection) {
     }
   }
   for (int half = 0; half < 2; ++half)
-    sample.halves[half] = moments_of(s, sample, [half](std::int32_t number) { return number % 2 == half; });
+    sample.halves[half] =
+        moments_of(s, sample, array.products, [half](std::int32_t number) { return number % 2 == half; });
   sample.all = sample.halves[0];
   sample.all.add(sample.halves[1]);
   return sample;
@@ -108,7 +108,7 @@ std::vector<Moments> Sample::without_groups(Stream& s) const {
   constexpr std::int32_t kGroups = 8;
   std::vector<Moments> groups, rests;
   for (std::int32_t g = 0; g < kGroups && sequences() > 1; ++g) {
-    Moments m = moments_of(s, *this, [=](std::int32_t number) { return number % kGroups == g; });
+    Moments m = moments_of(s, *this, array.x.dtype(), [=](std::int32_t number) { return number % kGroups == g; });
     if (m.n > 0) groups.push_back(std::move(m));
   }
   for (std::size_t out = 0; out < groups.size() && groups.size() > 1; ++out) {
@@ -121,14 +121,14 @@ std::vector<Moments> Sample::without_groups(Stream& s) const {
   return rests;
 }
 
-std::vector<double> sums_by_sequence(const Sample& sample, const std::vector<double>& of_rows) {
+std::vector<double> sums_by_sequence(const Sample& sample, const double* of_rows, bool squares) {
+  const auto& [chosen, factor, weight] = sample.selection;
   std::vector<double> sums(static_cast<std::size_t>(sample.sequences()), 0.0);
-  const auto& offsets = sample.by_sequence.offsets;
-  const auto& weight = sample.selection.weight;
   for (std::size_t s = 0; s < sums.size(); ++s) {
-    for (auto at = static_cast<std::size_t>(offsets[s]); at < static_cast<std::size_t>(offsets[s + 1]); ++at) {
-      const auto row = static_cast<std::size_t>(sample.by_sequence.rows[at]);
-      sums[s] += of_rows[at] * (weight.empty() ? 1 : weight[row]);
+    for (const std::int32_t row : sample.by_sequence.of(static_cast<std::int64_t>(s))) {
+      const auto i = static_cast<std::size_t>(row);
+      const double f = factor.empty() ? 1 : factor[i], w = weight.empty() ? 1 : weight[i];
+      sums[s] += of_rows[i] * w * (squares ? f * f : 1);
     }
   }
   return sums;
@@ -156,14 +156,33 @@ Estimate Sample::average_cosine() const {
           })};
 }
 
-std::vector<double> squares_of(Stream& s, const Array& array, const std::vector<double>& factor,
-                               const std::vector<std::int32_t>& rows, const std::vector<double>* mean,
-                               const DenseMatrix* basis) {
-  std::vector<double> squares(rows.size());
+std::vector<double> distances_of(Stream& s, const Array& array, const std::vector<double>& factor,
+                                 const std::vector<std::int32_t>& rows, const std::vector<double>& mean) {
+  DenseMatrix squares(1, static_cast<std::int64_t>(rows.size()));
   const double most = factor.empty() ? 1 : *std::ranges::max_element(factor);
-  const View q = basis ? View(basis->data.data(), DType::kF64, {basis->rows, basis->cols}) : View();
-  row_squares(s, tensor_of(squares), array.x, view_of(rows), mean ? view_of(*mean) : View(), q, array.largest * most,
+  row_squares(s, tensor_of(squares), array.x, view_of(rows), view_of(mean), {}, {}, array.largest * most,
               view_of(factor));
+  return std::move(squares.data);
+}
+
+DenseMatrix squares_in(Stream& s, const Array& array, const std::vector<const DenseMatrix*>& bases,
+                       const std::vector<double>* mean) {
+  std::int64_t width = 0;
+  std::vector<std::int32_t> ends;
+  for (const DenseMatrix* basis : bases) ends.push_back(static_cast<std::int32_t>(width += basis->cols));
+  const std::int64_t d = array.x.cols();
+  DenseMatrix side_by_side(d, width), squares(static_cast<std::int64_t>(bases.size()), array.x.rows());
+  std::int64_t first = 0;
+  for (const DenseMatrix* basis : bases) {
+    for (std::int64_t i = 0; i < d; ++i) {
+      for (std::int64_t j = 0; j < basis->cols; ++j) side_by_side(i, first + j) = (*basis)(i, j);
+    }
+    first += basis->cols;
+  }
+  if (width == 0) return squares;
+  const std::vector<std::int32_t> all = array.positions->all();
+  row_squares(s, tensor_of(squares), array.x, view_of(all), mean ? view_of(*mean) : View(), tensor_of(side_by_side),
+              view_of(ends), array.largest, {});
   return squares;
 }
 

@@ -74,15 +74,19 @@ struct SequenceShare {
   }
 };
 
-// Sums over the rows of each sequence of numbers given for by_sequence.rows.
-std::vector<double> sums_by_sequence(const Sample& sample, const std::vector<double>& of_rows);
+// Sums over the rows of each sequence of numbers given for every row of the array [N], as the selection counts them;
+// squares: they are squares of what its factors scale.
+std::vector<double> sums_by_sequence(const Sample& sample, const double* of_rows, bool squares = false);
 
 // The sums of an array over a selection.
 Sample sample_of(Stream& s, const Array& array, Selection selection);
 
-// ||Q^T (x_i - mean)||^2 for rows of an array; no basis: ||x_i - mean||^2; no mean: about 0. By place in `rows`.
-std::vector<double> squares_of(Stream& s, const Array& array, const std::vector<double>& factor,
-                               const std::vector<std::int32_t>& rows, const std::vector<double>* mean,
-                               const DenseMatrix* basis);
+// ||x_i - mean||^2, x_i times its factor, for the rows given, in their order.
+std::vector<double> distances_of(Stream& s, const Array& array, const std::vector<double>& factor,
+                                 const std::vector<std::int32_t>& rows, const std::vector<double>& mean);
+
+// ||Q^T (x_i - mean)||^2 for every row of an array: [bases, N]. No mean: about 0.
+DenseMatrix squares_in(Stream& s, const Array& array, const std::vector<const DenseMatrix*>& bases,
+                       const std::vector<double>* mean);
 
 }  // namespace nascent

@@ -15,7 +15,7 @@ Value quotient(double a, double b) { return b > 0 ? Value(a / b) : Value(); }
 }  // namespace
 
 Shares::Shares(Stream& s, const Sample& sample) : sample_(sample) {
-  distances_ = squares_of(s, sample.array, sample.selection.factor, sample.centred, &sample.all.mean, nullptr);
+  distances_ = distances_of(s, sample.array, sample.selection.factor, sample.centred, sample.all.mean);
   by_sequence_.assign(static_cast<std::size_t>(sample.sequences()), 0.0);
   // `centred` holds the sequences one after the other.
   std::size_t at = 0;

@@ -20,7 +20,7 @@ class TangentProbe : public Probe {
       if (!tap->has_activation()) continue;
       const std::string& name = tap->tap().name;
       const auto& bases = tap->bases().all();
-      for (const Basis& basis : bases) report(s, *tap, basis, out);
+      report_bases(s, *tap, out);
       for (std::size_t i = 0; i < bases.size(); ++i) {
         const Basis& basis = bases[i];
         report_angles(out, name, basis.name + "_even", basis.halves[0], basis.name + "_odd", basis.halves[1]);
@@ -32,27 +32,41 @@ class TangentProbe : public Probe {
   }
 
  private:
-  static void report(Stream& s, const TapStatistics& tap, const Basis& basis, Recorder& out) {
+  static void report_bases(Stream& s, const TapStatistics& tap, Recorder& out) {
     const Sample& sample = tap.activation();
     const Moments& h = sample.all;
-    const std::string& name = tap.tap().name;
-    const Labels labels = {{"basis", basis.name}};
-    const double rank = static_cast<double>(basis.directions.cols);
-    out.add(name, "n", labels, static_cast<double>(h.n), h.n);
-    out.add(name, "rank", labels, rank, h.n);
-    out.add(name, "chance", labels, rank / static_cast<double>(h.d), h.n);
-    out.add(name, "explained", labels, spectrum_of(h) ? explained(s, sample, basis.directions) : Estimate(), h.n,
-            "no spread");
+    const bool spread = spectrum_of(h).has_value();
+    const auto& bases = tap.bases().all();
+    DenseMatrix inside;
+    std::vector<double> whole;  // sum of ||x - mu||^2 of each sequence
+    if (spread) {
+      std::vector<const DenseMatrix*> directions;
+      for (const Basis& basis : bases) directions.push_back(&basis.directions);
+      inside = squares_in(s, sample.array, directions, &h.mean);
+      whole = sums_by_sequence(sample, distances_of(s, sample.array, {}, sample.array.positions->all(), h.mean).data());
+    }
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+      const Labels labels = {{"basis", bases[i].name}};
+      const double rank = static_cast<double>(bases[i].directions.cols);
+      const auto add = [&](const char* key, const Estimate& estimate) {
+        out.add(tap.tap().name, key, labels, estimate, h.n, "no spread");
+      };
+      add("n", static_cast<double>(h.n));
+      add("rank", rank);
+      add("chance", rank / static_cast<double>(h.d));
+      add("explained",
+          spread ? explained(sample, bases[i].directions,
+                             sums_by_sequence(sample, &inside.data[i * static_cast<std::size_t>(inside.cols)]), whole)
+                 : Estimate());
+    }
   }
 
-  // tr(Q^T C Q)/tr C. Without sequence s, Y_s the sum of its x - mu: sums of squares about the mean that moves with it
-  // are less ||Q^T Y_s||^2/(n - n_s) inside and ||Y_s||^2/(n - n_s) in all.
-  static Estimate explained(Stream& s, const Sample& sample, const DenseMatrix& basis) {
+  // tr(Q^T C Q)/tr C. part, whole: sums of ||Q^T (x - mu)||^2 and ||x - mu||^2 of each sequence. Without sequence s, Y_s
+  // the sum of its x - mu: sums of squares about the mean that moves with it are less ||Q^T Y_s||^2/(n - n_s) inside and
+  // ||Y_s||^2/(n - n_s) in all.
+  static Estimate explained(const Sample& sample, const DenseMatrix& basis, const std::vector<double>& part,
+                            const std::vector<double>& whole) {
     const Moments& h = sample.all;
-    const auto squares = [&](const DenseMatrix* q) {
-      return sums_by_sequence(sample, squares_of(s, sample.array, {}, sample.by_sequence.rows, &h.mean, q));
-    };
-    const std::vector<double> part = squares(&basis), whole = squares(nullptr);
     const double inside = std::accumulate(part.begin(), part.end(), 0.0),
                  total = std::accumulate(whole.begin(), whole.end(), 0.0);
     DenseMatrix about = sample.sums;  // Y_s

@@ -157,7 +157,7 @@ Records measure(const MeasureOptions& options) {
   Stored file(options.file);
   const std::vector<std::string> taps = taps_of(file);
   if (taps.empty()) throw input_error("{}: no tensor h:TAP or g:TAP [N, d]", options.file.string());
-  panel.detail = true;
+  panel.detail = panel.exact = true;
   panel.choice.basis = {look.rank, look.explained, false};
   panel.choice.sink = look.sink;
   panel.choice.local.rank = look.rank;

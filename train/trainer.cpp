@@ -6,8 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
+#include <span>
 
+#include "data/counts.h"
 #include "data/ngram.h"
+#include "data/probe_sequences.h"
 #include "kernels/build.h"
 #include "kernels/error.h"
 #include "kernels/reduce.h"
@@ -19,11 +22,81 @@
 namespace nascent {
 namespace {
 
+Record evaluation_record(const char* key, std::string labels, double value, std::uint64_t targets) {
+  Record record;
+  record.probe = "eval";
+  record.key = key;
+  record.labels = std::move(labels);
+  record.value = value;
+  record.n = static_cast<std::int64_t>(targets);
+  return record;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
+
+struct Trainer::Data {
+  Data(const Config& config, const std::string& probe_set)
+      : file(config.data.tokens),
+        split(split_documents(file.documents(), config.data.heldout)),
+        train_stream(file, split.train),
+        heldout_stream(file, split.heldout),
+        train(windows(train_stream, "training", config)) {
+    if (!probe_set.empty()) fixed.emplace(probe_set);
+    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
+    if (config.data.heldout > 0) heldout.emplace(windows(heldout_stream, "held-out", config));
+  }
+
+  static Windows windows(const TokenStream& stream, const char* side, const Config& config) {
+    if (stream.size() > static_cast<std::uint64_t>(config.data.sequence)) return Windows(stream, config.data.sequence);
+    throw input_error("data.sequence = {} with data.heldout = {}: the {} documents hold {} tokens, expected {} or more",
+                      config.data.sequence, config.data.heldout, side, stream.size(), config.data.sequence + 1);
+  }
+
+  TransformerSpec spec(const Config& config) const {
+    if (!tokenizer && config.model.vocab == 0 && config.model.preset.empty()) {
+      throw input_error("model.vocab is missing, expected a size since no data.tokenizer is given");
+    }
+    TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
+    file.check_vocabulary(spec.vocab);
+    if (tokenizer) {
+      spec.bos_id = tokenizer->bos_id();
+      spec.eos_id = tokenizer->eos_id();
+    }
+    return spec;
+  }
+
+  RunFacts facts(const Config& config, const TransformerSpec& spec) const {
+    RunFacts facts;
+    facts.dtype = config.dtype();
+    facts.batch = config.train.batch;
+    facts.sequence = config.data.sequence;
+    facts.steps = config.train.steps;
+    if (fixed) {
+      fixed->require_vocabulary(spec.vocab);
+      fixed->require_length(config.data.sequence);
+      facts.fixed_positions = fixed->sequences() * fixed->length();
+    }
+    facts.counts = token_counts(train_stream, spec.vocab);
+    for (const std::int64_t id : {spec.bos_id, spec.eos_id}) {
+      if (id >= 0 && id < spec.vocab) facts.special.push_back(static_cast<std::int32_t>(id));
+    }
+    facts.norm = {true, true, spec.norm_eps};
+    facts.seed = static_cast<std::uint64_t>(config.seed.probe);
+    return facts;
+  }
+
+  TokenFile file;
+  std::optional<Tokenizer> tokenizer;
+  Split split;
+  TokenStream train_stream, heldout_stream;
+  Windows train;
+  std::optional<Windows> heldout;
+  std::optional<ProbeSequences> fixed;
+};
 
 // A step: the order in which things happen is the order in which they are written.
 StepProgress Trainer::step() {
@@ -33,6 +106,7 @@ StepProgress Trainer::step() {
   if (checkpoint_schedule_.at(step_) && weights_are_finite()) save();
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
 
+  if (probes_.fixed_due(step_)) measure_fixed();
   batches_.load(step_);
   const bool probing = probes_.begin_step(step_, batches_.inputs(), batches_.targets());
   const double loss = forward_backward(probing);
@@ -67,6 +141,35 @@ double Trainer::forward_backward(bool probing) {
   return total * scale;
 }
 
+// The probe set, as a step of its own without an update. It needs no memory beside the step's: activations and gradients
+// lie where those of the step will, which begins by clearing the gradients.
+void Trainer::measure_fixed() {
+  const ProbeSequences& set = *data_->fixed;
+  const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+  const std::int64_t count = set.sequences(), length = set.length(), batch = model_->batch();
+  // Places behind the last sequence have no targets and are not shown.
+  const std::int64_t padded = (count + batch - 1) / batch * batch;
+  std::vector<std::int32_t> inputs(size(padded * length), 0), targets(inputs.size(), kIgnored);
+  set.read(0, count, std::span(inputs).first(size(count * length)), std::span(targets).first(size(count * length)));
+  const auto view = [&](const std::vector<std::int32_t>& ids, std::int64_t first, std::int64_t n) {
+    return View(ids.data() + first * length, DType::kI32, {n, length});
+  };
+  probes_.begin_fixed(step_, view(inputs, 0, count), view(targets, 0, count));
+  model_->listen(true);
+  double total = 0;
+  const double scale = 1 / static_cast<double>(count * length);
+  for (std::int64_t first = 0; first < count; first += batch) {
+    model_->forward(stream_, view(inputs, first, batch));
+    double losses = 0;
+    sum(stream_, Tensor(&losses, DType::kF64, {1}), model_->backward(stream_, view(targets, first, batch), scale));
+    total += losses;
+  }
+  probes_.finish_fixed(stream_);
+  const Record record =
+      evaluation_record("loss", "split=probe_set", total * scale, static_cast<std::uint64_t>(count * length));
+  metrics_.write(step_, {&record, 1});
+}
+
 // As torch.nn.utils.clip_grad_norm_ does it, with its 1e-6.
 double Trainer::clip_factor(double gradient_norm) const {
   if (config_.optimizer.clip == 0) return 1;
@@ -93,59 +196,6 @@ void Trainer::update(double lr, double clip, bool probing) {
   optimizer_.update(stream_, rule, on_update);
 }
 
-struct Trainer::Data {
-  explicit Data(const Config& config)
-      : file(config.data.tokens),
-        split(split_documents(file.documents(), config.data.heldout)),
-        train_stream(file, split.train),
-        heldout_stream(file, split.heldout),
-        train(windows(train_stream, "training", config)) {
-    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
-    if (config.data.heldout > 0) heldout.emplace(windows(heldout_stream, "held-out", config));
-  }
-
-  static Windows windows(const TokenStream& stream, const char* side, const Config& config) {
-    if (stream.size() > static_cast<std::uint64_t>(config.data.sequence)) return Windows(stream, config.data.sequence);
-    throw input_error("data.sequence = {} with data.heldout = {}: the {} documents hold {} tokens, expected {} or more",
-                      config.data.sequence, config.data.heldout, side, stream.size(), config.data.sequence + 1);
-  }
-
-  TransformerSpec spec(const Config& config) const {
-    if (!tokenizer && config.model.vocab == 0 && config.model.preset.empty()) {
-      throw input_error("model.vocab is missing, expected a size since no data.tokenizer is given");
-    }
-    TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
-    file.check_vocabulary(spec.vocab);
-    if (tokenizer) {
-      spec.bos_id = tokenizer->bos_id();
-      spec.eos_id = tokenizer->eos_id();
-    }
-    return spec;
-  }
-
-  RunFacts facts(const Config& config, const TransformerSpec& spec) const {
-    RunFacts facts;
-    facts.dtype = config.dtype();
-    facts.batch = config.train.batch;
-    facts.sequence = config.data.sequence;
-    facts.steps = config.train.steps;
-    facts.counts = token_counts(train_stream, spec.vocab);
-    for (const std::int64_t id : {spec.bos_id, spec.eos_id}) {
-      if (id >= 0 && id < spec.vocab) facts.special.push_back(static_cast<std::int32_t>(id));
-    }
-    facts.norm = {true, true, spec.norm_eps};
-    facts.seed = static_cast<std::uint64_t>(config.seed.probe);
-    return facts;
-  }
-
-  TokenFile file;
-  std::optional<Tokenizer> tokenizer;
-  Split split;
-  TokenStream train_stream, heldout_stream;
-  Windows train;
-  std::optional<Windows> heldout;
-};
-
 // The model with its memory planned and its taps chosen: before the run folder is made, so that what cannot be leaves
 // no trace.
 std::unique_ptr<Transformer> Trainer::planned_model(const Config& config, const Data& data, ProbeSet& probes) {
@@ -159,7 +209,7 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
     : config_(std::move(config)),
       probes_(probes),
       stream_(Device::kCpu, static_cast<int>(config_.threads)),
-      data_(std::make_unique<Data>(config_)),
+      data_(std::make_unique<Data>(config_, probes.on() ? probes.set() : "")),
       model_(planned_model(config_, *data_, probes)),
       optimizer_(model_->parameters(), probes.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
@@ -176,16 +226,6 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
 Trainer::~Trainer() = default;
 
 namespace {
-
-Record evaluation_record(const char* key, std::string labels, double value, std::uint64_t targets) {
-  Record record;
-  record.probe = "eval";
-  record.key = key;
-  record.labels = std::move(labels);
-  record.value = value;
-  record.n = static_cast<std::int64_t>(targets);
-  return record;
-}
 
 double megabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-6; }
 

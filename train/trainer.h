@@ -47,6 +47,7 @@ class Trainer {
   // Tells the probes the taps and gives the model its memory; whether a probe may want to see updates.
   static std::unique_ptr<Transformer> planned_model(const Config& config, const Data& data, ProbeSet& probes);
   void announce() const;
+  void measure_fixed();
   double forward_backward(bool probing);
   double clip_factor(double gradient_norm) const;
   [[noreturn]] void stop(double loss, double gradient_norm, Clock::time_point start);
