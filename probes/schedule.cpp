@@ -8,6 +8,8 @@
 namespace nascent {
 namespace {
 
+constexpr std::int64_t kDenseUntil = 512;  // "log+K": every step until then
+
 bool read_number(const std::string& text, std::int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && number >= 0;
@@ -26,12 +28,14 @@ Schedule Schedule::parse(const std::vector<std::string>& rules, const std::strin
     if (text == "never") continue;
     if (text == "log" || text == "pythia") {
       schedule.rules_.push_back({Rule::Kind::kLog, log_until});
+    } else if (read_number(after("log+"), number) && number > 0) {
+      schedule.rules_.push_back({Rule::Kind::kDense, number});
     } else if (read_number(after("step "), number)) {
       schedule.rules_.push_back({Rule::Kind::kStep, number});
     } else if ((read_number(after("every "), number) || read_number(text, number)) && number > 0) {
       schedule.rules_.push_back({Rule::Kind::kEvery, number});
     } else {
-      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"",
+      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or \"never\"",
                         key, text);
     }
   }
@@ -46,6 +50,9 @@ bool Schedule::at(std::int64_t step) const {
         break;
       case Rule::Kind::kStep:
         if (step == rule.number) return true;
+        break;
+      case Rule::Kind::kDense:
+        if (step <= kDenseUntil || step % rule.number == 0) return true;
         break;
       case Rule::Kind::kLog:
         if (step % rule.number == 0 || (step < rule.number && std::has_single_bit(static_cast<std::uint64_t>(step))))

@@ -27,17 +27,22 @@ TEST_CASE("schedules are unions of their rules") {
   CHECK(steps_below(Schedule::parse({"4"}), 9) == std::vector<std::int64_t>{0, 4, 8});
   CHECK(steps_below(Schedule::parse({}), 9).empty());
   CHECK(steps_below(Schedule(), 9).empty());
+  const std::vector<std::int64_t> dense = steps_below(Schedule::parse({"log+10"}), 541);
+  REQUIRE(dense.size() == 516);
+  CHECK(dense[512] == 512);
+  CHECK(dense[513] == 520);
+  CHECK(dense.back() == 540);
 }
 
 TEST_CASE("a rule that means nothing is refused, with what is understood") {
-  for (const char* rule : {"often", "every", "every 0", "every -3", "step x", "0", "1.5", ""}) {
+  for (const char* rule : {"often", "every", "every 0", "every -3", "log+0", "log+", "step x", "0", "1.5", ""}) {
     INFO(rule);
     try {
       Schedule::parse({rule});
       FAIL("accepted");
     } catch (const Error& e) {
       CHECK(e.exit_code() == 2);
-      CHECK(std::string(e.what()).find("expected \"every K\", \"log\", \"pythia\", \"step S\" or \"never\"") !=
+      CHECK(std::string(e.what()).find("expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or \"never\"") !=
             std::string::npos);
     }
   }
