@@ -25,12 +25,15 @@ TokenStream::TokenStream(const TokenFile& file, std::vector<std::uint64_t> docum
   for (const std::uint64_t document : documents_) begins_.push_back(begins_.back() + file.document_tokens(document));
 }
 
+// The last document that begins at or before it; empty ones begin where the next does and are passed over.
+std::size_t TokenStream::place_of(std::uint64_t token) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(begins_, token) - begins_.begin()) - 1;
+}
+
 void TokenStream::read(std::uint64_t begin, std::span<std::int32_t> out) const {
   if (begin > size() || out.size() > size() - begin)
     throw input_error("stream: {} tokens from token {} asked for, it has {}", out.size(), begin, size());
-  // The last document that begins at or before `begin`; empty ones begin where the next does and are passed
-  // over.
-  std::size_t i = static_cast<std::size_t>(std::ranges::upper_bound(begins_, begin) - begins_.begin()) - 1;
+  std::size_t i = place_of(begin);
   while (!out.empty()) {
     const std::uint64_t part = std::min<std::uint64_t>(begins_[i + 1] - begin, out.size());
     file_->read(documents_[i], begin - begins_[i], out.first(part));

@@ -34,7 +34,13 @@ class TokenStream {
   // Tokens [begin, begin + out.size()), across the borders of documents; throws beyond the end.
   void read(std::uint64_t begin, std::span<std::int32_t> out) const;
 
+  // The document, by its number in the file, that a token of the stream belongs to.
+  std::uint64_t document_of(std::uint64_t token) const { return documents_[place_of(token)]; }
+
  private:
+  // Of the document around a token, among those of the stream.
+  std::size_t place_of(std::uint64_t token) const;
+
   const TokenFile* file_;
   std::vector<std::uint64_t> documents_;
   std::vector<std::uint64_t> begins_;
@@ -50,6 +56,9 @@ class Windows {
 
   std::uint64_t count() const { return count_; }
   std::int64_t length() const { return static_cast<std::int64_t>(length_); }  // T
+
+  // The document in which sample k begins, by its number in the file.
+  std::uint64_t document_of(std::uint64_t k) const { return stream_->document_of(k * length_); }
 
   // inputs and targets (T): targets[t] is the token behind inputs[t]. Throws on another size or k >= count().
   void fill(std::uint64_t k, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const;

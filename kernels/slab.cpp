@@ -41,7 +41,7 @@ void Slab::place(Tensor& tensor, std::string name, DType dtype, Shape shape) {
   double bytes = static_cast<double>(size_of(dtype));
   for (int i = 0; i < shape.rank(); ++i) bytes *= static_cast<double>(shape[i]);
   if (bytes + static_cast<double>(bytes_) > kMostBytes)
-    throw machine_error("slab {}: {} of shape {} is beyond any memory", name_, name, shape.text());
+    throw input_error("slab {}: {} of shape {} is beyond any memory", name_, name, shape.text());
   tensor = Tensor(nullptr, dtype, shape, device_);
   placed_.push_back({&tensor, std::move(name), bytes_});
   bytes_ += aligned(tensor.bytes()) + kGuard;

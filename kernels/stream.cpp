@@ -83,6 +83,12 @@ const Gemm& Stream::gemm(const GemmShape& shape) {
   return *gemm;
 }
 
+std::string Stream::place() const {
+  std::string text = place_.step < 0 ? "" : fmt::format("step {}", place_.step);
+  if (*place_.part) text += (text.empty() ? "" : ", ") + std::string(place_.part);
+  return place_.number < 0 ? text : fmt::format("{}.{}", text, place_.number);
+}
+
 void throw_no_twin(const char* kernel, Device device) {
   throw machine_error("{}: this build has no {} version of it", kernel, name_of(device));
 }

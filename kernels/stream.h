@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/view.h"
 
@@ -32,13 +33,29 @@ class Stream {
   // The product prepared for this shape, made at its first use. Not to be called inside a parallel region.
   const Gemm& gemm(const GemmShape& shape);
 
+  // Whether every op refuses what is not finite (kernel.h); off at first.
+  void check_finite(bool on) { checks_finite_ = on; }
+  bool checks_finite() const { return checks_finite_; }
+
+  // How far the program is, for the message of such a refusal: "step 3, blocks.1". `part` must outlive its use.
+  void enter_step(std::int64_t step) { place_ = {step, "", -1}; }
+  void enter(const char* part, std::int64_t number = -1) { place_ = {place_.step, part, number}; }
+  std::string place() const;
+
  private:
+  struct Place {
+    std::int64_t step = -1;  // -1: in none
+    const char* part = "";
+    std::int64_t number = -1;  // of the part, -1 where there is one alone
+  };
   struct Impl;
   std::byte* push(std::size_t bytes);
   void pop();
 
   Device device_;
   int threads_;
+  bool checks_finite_ = false;
+  Place place_;
   std::unique_ptr<Impl> impl_;
 };
 

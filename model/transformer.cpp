@@ -15,12 +15,14 @@ namespace nascent {
 void Transformer::forward(Stream& s, View tokens) {
   require_shape("Transformer::forward", "tokens", tokens, {batch_, sequence_});
   tokens_ = tokens;
+  s.enter("embed");
   embedding_forward(s, embed_value_, tokens, embed_->value);
   show(s, embed_tap_, embed_value_);
   if (pos_embed_) position_forward(s, resid_start_, embed_value_, pos_embed_->value);
 
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     Block& b = blocks_[l];
+    s.enter("blocks", static_cast<std::int64_t>(l));
     show(s, b.tap.resid_pre, resid_pre(l));
     attention(s, b, resid_pre(l));
     if (spec_.parallel) {
@@ -36,6 +38,7 @@ void Transformer::forward(Stream& s, View tokens) {
     show(s, b.tap.resid_post, b.resid_post);
   }
 
+  s.enter("ln_final");
   forward(s, ln_final_normalized_, ln_final_, resid_final());
   show(s, ln_final_tap_, ln_final_normalized_);
 }
@@ -66,12 +69,14 @@ View Transformer::backward(Stream& s, View targets, double scale) {
   require_shape("Transformer::backward", "targets", targets, {batch_, sequence_});
   head_backward(s, targets.reshaped({batch_ * sequence_}), scale);
   if (listener_ && listening_) listener_->on_losses(s, losses_, targets);
+  s.enter("ln_final");
   show_grad(s, ln_final_tap_, d_.branch);
   backward(s, d_.resid, ln_final_, d_.branch, resid_final(), {});
 
   // d_.resid is the gradient of the residual stream at the place that the walk down has reached.
   for (std::size_t l = blocks_.size(); l-- > 0;) {
     Block& b = blocks_[l];
+    s.enter("blocks", static_cast<std::int64_t>(l));
     show_grad(s, b.tap.resid_post, d_.resid);
     if (spec_.parallel) {
       mlp_backward(s, b, d_.branch);
@@ -88,6 +93,7 @@ View Transformer::backward(Stream& s, View targets, double scale) {
     show_grad(s, b.tap.resid_pre, d_.resid);
   }
 
+  s.enter("embed");
   if (pos_embed_) position_backward(s, pos_embed_->grad, d_.resid);
   show_grad(s, embed_tap_, d_.resid);
   embedding_backward(s, embed_->grad, d_.resid, tokens_);
@@ -119,6 +125,7 @@ void Transformer::head_backward(Stream& s, View targets, double scale) {
   const std::int64_t n = batch_ * sequence_, c = spec_.width;
   const Tensor losses = losses_.reshaped({n}), dh = d_.branch.reshaped({n, c});
   const View h = ln_final_normalized_.reshaped({n, c});
+  s.enter("head");
   BlockListener on_block;
   if (listener_ && listening_) {
     on_block = [&](std::int64_t first, View logits, View dlogits) { listener_->on_block(s, first, logits, dlogits); };
@@ -129,6 +136,7 @@ void Transformer::head_backward(Stream& s, View targets, double scale) {
 View Transformer::losses(Stream& s, View targets) {
   require_shape("Transformer::losses", "targets", targets, {batch_, sequence_});
   const std::int64_t n = batch_ * sequence_;
+  s.enter("head");
   linear_cross_entropy_forward(s, losses_.reshaped({n}), ln_final_normalized_.reshaped({n, spec_.width}),
                                unembed_->value, targets.reshaped({n}));
   return losses_;

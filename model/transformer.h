@@ -20,17 +20,23 @@ namespace nascent {
 
 class Transformer {
  public:
+  // When parameters and activations get their memory: as soon as they are described, or in allocate(), by who wants to
+  // know first how much that is.
+  enum class Memory { kAtOnce, kLater };
+
   // dtype: of parameters, activations and gradients (f32 or f64). Throws an input error for sizes that cannot be.
-  Transformer(const TransformerSpec& spec, DType dtype);
+  Transformer(const TransformerSpec& spec, DType dtype, Memory memory = Memory::kAtOnce);
 
   const TransformerSpec& spec() const { return spec_; }
   Parameters& parameters() { return parameters_; }
   const Parameters& parameters() const { return parameters_; }
   const std::vector<Tap*>& taps() const { return taps_; }
 
-  // Plans and allocates activations for micro-batches of B x T tokens, and for the backward where `training`. The
-  // listener (may be null) says now which taps it wants, and is shown those in every forward and backward.
+  // Plans activations for micro-batches of B x T tokens, and for the backward where `training`. The listener (may be
+  // null) says now which taps it wants, and is shown those in every forward and backward.
   void plan(std::int64_t batch, std::int64_t sequence, bool training, Listener* listener);
+  // After plan, for Memory::kLater alone.
+  void allocate();
   std::int64_t batch() const { return batch_; }
   std::int64_t sequence() const { return sequence_; }
   std::size_t activation_bytes() const { return activations_.bytes(); }
@@ -76,6 +82,8 @@ class Transformer {
 
   void describe_parameters(DType dtype);
   void describe_taps();
+  void place_activations(bool training);
+  void allocate_activations();
   const Tensor& resid_pre(std::size_t block) const { return block == 0 ? resid_start_ : blocks_[block - 1].resid_post; }
   const Tensor& resid_final() const { return blocks_.back().resid_post; }
 
@@ -98,6 +106,7 @@ class Transformer {
 
   TransformerSpec spec_;
   DType dtype_;
+  Memory memory_;
   Parameters parameters_;
   Parameter *embed_ = nullptr, *pos_embed_ = nullptr, *unembed_ = nullptr;  // unembed_ is embed_ where they are tied
   std::vector<Block> blocks_;

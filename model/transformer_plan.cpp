@@ -11,12 +11,13 @@ std::string in_layer(const std::string& pattern, std::size_t layer) {
 
 }  // namespace
 
-Transformer::Transformer(const TransformerSpec& spec, DType dtype) : spec_(spec), dtype_(dtype) {
+Transformer::Transformer(const TransformerSpec& spec, DType dtype, Memory memory)
+    : spec_(spec), dtype_(dtype), memory_(memory) {
   spec_.check();
   blocks_.resize(static_cast<std::size_t>(spec_.layers));
   describe_parameters(dtype);
-  parameters_.allocate();
   describe_taps();
+  if (memory_ == Memory::kAtOnce) parameters_.allocate();
 }
 
 void Transformer::describe_parameters(DType dtype) {
@@ -87,8 +88,12 @@ void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training,
   sequence_ = sequence;
   listener_ = listener;
   for (Tap* tap : taps_) tap->wanted = listener && listener->wants(tap->name);
+  place_activations(training);
+  if (memory_ == Memory::kAtOnce) allocate_activations();
+}
 
-  const std::int64_t b = batch, t = sequence, c = spec_.width, f = spec_.hidden;
+void Transformer::place_activations(bool training) {
+  const std::int64_t b = batch_, t = sequence_, c = spec_.width, f = spec_.hidden;
   const auto place = [&](Tensor& x, const std::string& name, Shape shape) {
     activations_.place(x, name, dtype_, shape);
   };
@@ -125,8 +130,15 @@ void Transformer::plan(std::int64_t batch, std::int64_t sequence, bool training,
     place(d_.hidden, "gradient.hidden", {b, t, f});
     place(d_.qkv, "gradient.qkv", {b, t, 3 * c});
   }
-  activations_.allocate(true);
+}
 
+void Transformer::allocate() {
+  parameters_.allocate();
+  allocate_activations();
+}
+
+void Transformer::allocate_activations() {
+  activations_.allocate(true);
   // What nobody wants is computed where its sum with the residual stream will stand.
   if (!pos_embed_ || !embed_tap_.wanted) embed_value_ = resid_start_;
   for (Block& block : blocks_) {

@@ -7,74 +7,18 @@
 #include "data/file.h"
 #include "data/order.h"
 #include "data/safetensors.h"
-#include "data/token_file.h"
 #include "model/hugging_face.h"
 #include "tests/catch.h"
 #include "tests/errors.h"
 #include "tests/golden.h"
+#include "tests/small_run.h"
 #include "tests/temporary.h"
-#include "train/config_file.h"
 #include "train/evaluate.h"
-#include "train/trainer.h"
 
 using namespace nascent;
 using namespace nascent::test;
 
 namespace {
-
-// A folder to run in, with a token file of a few structured documents.
-class Workplace {
- public:
-  Workplace() : back_(std::filesystem::current_path()) {
-    std::filesystem::current_path(folder_.path);
-    TokenFileWriter writer("tokens", 50);
-    const Random random(1, "test", "documents");
-    for (std::uint64_t d = 0; d < 40; ++d) {
-      std::vector<std::int32_t> document;
-      for (std::uint64_t i = 0; i < 97; ++i) {
-        // Half of the tokens follow from the one before.
-        const std::uint64_t draw = random.bits(d * 97 + i);
-        const std::int32_t before = document.empty() ? 0 : document.back();
-        document.push_back(draw % 2 ? (before * 7 + 3) % 50 : static_cast<std::int32_t>(draw / 2 % 50));
-      }
-      writer.add_document(document);
-    }
-    writer.finish();
-  }
-  ~Workplace() { std::filesystem::current_path(back_); }
-
- private:
-  TemporaryFolder folder_;
-  std::filesystem::path back_;
-};
-
-Config small_config(const std::string& name) {
-  Config c;
-  c.name = name;
-  c.model.vocab = 50;
-  c.model.width = 24;
-  c.model.layers = 2;
-  c.model.heads = 3;
-  c.data.tokens = "tokens";
-  c.data.heldout = 0.1;
-  c.data.sequence = 17;
-  c.train.steps = 50;
-  c.train.batch = 6;
-  c.schedule.warmup = 5;
-  c.optimizer.lr = 3e-3;
-  c.eval.at = {"every 20"};
-  return c;
-}
-
-// A probe set with these keys in place of its defaults.
-void configure(ProbeSet& probes, const std::vector<std::string>& keys) {
-  ConfigReader reader(keys);
-  probes.settings(reader);
-  reader.refuse_unknown();
-}
-
-const std::vector<std::string> kEverything = {"probes.taps=[\"*\"]", "probes.rank=5", "probes.detail=[\"every 1\"]",
-                                              "probes.gradient_energy.controls=9"};
 
 struct Outcome {
   std::map<std::string, std::vector<double>> weights;
@@ -94,7 +38,7 @@ Outcome run(Config config, bool with_probes) {
 }  // namespace
 
 TEST_CASE("50 steps give the same bits with probes off, with every probe at every tap and step, and again") {
-  const Workplace workplace;
+  const RunPlace place;
   const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true),
                 again = run(small_config("again"), true);
   CHECK(off.weights == on.weights);
@@ -106,7 +50,7 @@ TEST_CASE("50 steps give the same bits with probes off, with every probe at ever
 }
 
 TEST_CASE("records of two runs are the same, but for the seconds") {
-  const Workplace workplace;
+  const RunPlace place;
   Config config = small_config("a");
   config.train.steps = 3;
   std::vector<Records> records;
@@ -130,7 +74,7 @@ TEST_CASE("records of two runs are the same, but for the seconds") {
 }
 
 TEST_CASE("one step in one, two or six micro-batches has one loss, one update and one set of records") {
-  const Workplace workplace;
+  const RunPlace place;
   std::vector<Outcome> outcomes;
   std::vector<Records> records;
   for (const std::int64_t size : {6, 3, 1}) {
@@ -188,7 +132,7 @@ TEST_CASE("learning rates: never 0, warm-up reaches the peak, cosine and wsd end
 }
 
 TEST_CASE("weights come of seed.init alone, the order of samples of seed.data alone") {
-  const Workplace workplace;
+  const RunPlace place;
   const auto first_loss_and_weights = [](std::int64_t init, std::int64_t data) {
     Config config = small_config("seeds");
     config.train.steps = 1;
@@ -220,7 +164,7 @@ TEST_CASE("model keys are the model's sizes and activation") {
 }
 
 TEST_CASE("a run leaves its step 0 as initialized, its last checkpoint, and its records") {
-  const Workplace workplace;
+  const RunPlace place;
   Config config = small_config("left");
   config.train.steps = 5;
   config.checkpoints.at = {"pythia"};
@@ -342,7 +286,7 @@ TEST_CASE("a checkpoint with a tensor missing, of another shape, or unknown is r
 }
 
 TEST_CASE("a step that is not finite leaves the weights as they were, and its records: what NaN reached is missing") {
-  const Workplace workplace;
+  const RunPlace place;
   ProbeSet probes;
   configure(probes, kEverything);
   Trainer trainer(small_config("nan"), probes, "", true);
@@ -374,7 +318,7 @@ TEST_CASE("a step that is not finite leaves the weights as they were, and its re
 TEST_CASE(
     "steps are AdamW, written out here, on the clipped mean gradient of the order's next samples, at each step's "
     "rate") {
-  const Workplace workplace;
+  const RunPlace place;
   for (const double largest : {0.0, 0.3}) {
     Config config = small_config("by_hand");
     config.precision = "fp64";
@@ -439,7 +383,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the held-out loss is the mean over targets of the held-out windows, whatever the batch, shown to nobody") {
-  const Workplace workplace;
+  const RunPlace place;
   Config config = small_config("heldout");
   config.precision = "fp64";
   config.eval.sequences = 5;
@@ -484,7 +428,7 @@ TEST_CASE("the held-out loss is the mean over targets of the held-out windows, w
 }
 
 TEST_CASE("a step whose loss is not finite stops the run and leaves the weights before it") {
-  const Workplace workplace;
+  const RunPlace place;
   Config config = small_config("diverges");
   config.schedule.warmup = 0;
   config.optimizer.lr = 1e30;
@@ -500,7 +444,7 @@ TEST_CASE("a step whose loss is not finite stops the run and leaves the weights 
 }
 
 TEST_CASE("the init basis is that of step 0 also where no probe reports before a later step") {
-  const Workplace workplace;
+  const RunPlace place;
   const auto share_at_2 = [&](const char* schedule, const char* basis) {
     ProbeSet probes;
     std::vector<std::string> keys = kEverything;

@@ -1,7 +1,9 @@
 #include "train/batches.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <span>
+#include <vector>
 
 #include "kernels/cross_entropy.h"
 
@@ -19,11 +21,21 @@ void Batches::load(std::int64_t step) {
   const auto length = static_cast<std::size_t>(windows_.length());
   const std::span inputs(inputs_.data<std::int32_t>(), batch * length);
   const std::span targets(targets_.data<std::int32_t>(), batch * length);
+  first_ = static_cast<std::uint64_t>(step) * batch;
   for (std::uint64_t i = 0; i < batch; ++i) {
-    const std::uint64_t sample = order_.at(static_cast<std::uint64_t>(step) * batch + i);
-    windows_.fill(sample, inputs.subspan(i * length, length), targets.subspan(i * length, length));
+    windows_.fill(order_.at(first_ + i), inputs.subspan(i * length, length), targets.subspan(i * length, length));
   }
   counted_ = std::count_if(targets.begin(), targets.end(), [](std::int32_t target) { return target != kIgnored; });
+}
+
+std::string Batches::text() const {
+  const auto batch = static_cast<std::uint64_t>(inputs_.shape()[0]);
+  std::vector<std::string> windows;
+  for (std::uint64_t i = 0; i < batch; ++i) {
+    const std::uint64_t window = order_.at(first_ + i);
+    windows.push_back(fmt::format("{} (begins in document {})", window, windows_.document_of(window)));
+  }
+  return fmt::format("samples {} to {} of the order: windows {}", first_, first_ + batch - 1, fmt::join(windows, ", "));
 }
 
 }  // namespace nascent

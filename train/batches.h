@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "data/dataset.h"
 #include "data/order.h"
@@ -24,6 +25,8 @@ class Batches {
   View targets(std::int64_t i) const { return targets_.slice(i * micro_batch_, micro_batch_); }  // [b, T] i32
   std::int64_t tokens() const { return inputs_.size(); }
   std::int64_t counted_targets() const { return counted_; }  // of the whole step: those that are not ignored
+  // Which text it is: "samples 6 to 7 of the order: windows 12 (begins in document 3), 57 (begins in document 14)".
+  std::string text() const;
 
  private:
   const Windows& windows_;
@@ -31,6 +34,7 @@ class Batches {
   std::int64_t micro_batch_;
   Slab slab_{"batch"};
   Tensor inputs_, targets_;
+  std::uint64_t first_ = 0;  // position in the order of its first sample
   std::int64_t counted_ = 0;
 };
 

@@ -56,10 +56,13 @@ void Config::settings(Settings& s) {
   s.end();
 
   s.begin("train");
-  s.key("steps", train.steps, 1, 1000000000, "optimizer updates");
+  s.key("steps", train.steps, 1, 1000000000, "steps, each with an optimizer update");
   s.key("batch", train.batch, 1, 1 << 24, "sequences of one step");
   s.key("micro_batch", train.micro_batch, 0, 1 << 24,
         "sequences computed at a time, a divisor of batch; 0: all of them");
+  s.choice("not_finite", train.not_finite, {"abort", "skip"},
+           "a loss or gradient with NaN or infinity ends the run before the update (abort) or has none (skip)");
+  s.key("most_skips", train.most_skips, 1, kNoLimit, "steps in a row without an update that end the run all the same");
   s.end();
 
   s.begin("optimizer");

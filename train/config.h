@@ -28,7 +28,8 @@ struct Config {
   } data;
 
   struct {
-    std::int64_t steps = 1000, batch = 16, micro_batch = 0;
+    std::int64_t steps = 1000, batch = 16, micro_batch = 0, most_skips = 100;
+    std::string not_finite = "abort";
   } train;
 
   struct {

@@ -21,13 +21,25 @@ using namespace nascent;
 
 namespace {
 
+CLI::Option* add_set(CLI::App& command, TrainOptions& options) {
+  return command
+      .add_option("--set", options.set, "A key in place of the file's, such as train.steps=20; may be repeated")
+      ->allow_extra_args(false);
+}
+
+CLI::Option* add_overwrite(CLI::App& command, TrainOptions& options) {
+  return command.add_flag("--overwrite", options.overwrite, "Replace an earlier run of the same name");
+}
+
 void add_train(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("train", "Train a language model from its initialization, measured at every step");
   auto options = std::make_shared<TrainOptions>();
   command->add_option("config", options->config, "TOML file with the run's keys")->required();
-  command->add_option("--set", options->set, "A key in place of the file's, such as train.steps=20; may be repeated")
-      ->allow_extra_args(false);
-  command->add_flag("--overwrite", options->overwrite, "Replace an earlier run of the same name");
+  add_set(*command, *options);
+  add_overwrite(*command, *options);
+  command->add_flag(
+      "--check-nan", options->check_nan,
+      "Look through the inputs and outputs of every operation; stop at the first NaN or infinity, by name");
   command->callback([options, &status] { status = train(*options); });
 }
 
@@ -131,10 +143,20 @@ void add_measure(CLI::App& app) {
 }
 
 void add_config(CLI::App& app) {
-  auto* command = app.add_subcommand("config", "What a configuration can hold");
+  auto* command = app.add_subcommand("config", "What a configuration can hold; with --check, what a run would need");
   auto key = std::make_shared<std::string>();
-  command->add_option("--explain", *key, "A key such as train.steps, or a table such as train; without it all of them");
-  command->callback([key] { explain_config(*key); });
+  auto options = std::make_shared<TrainOptions>();
+  auto check = std::make_shared<bool>(false);
+  auto* explain = command->add_option("--explain", *key,
+                                      "A key such as train.steps, or a table such as train; without it all of them");
+  auto* file = command->add_option("config", options->config, "TOML file with a run's keys, for --check");
+  auto* flag = command->add_flag("--check", *check,
+                                 "Check the file as train does before it starts; print memory, disk and time it needs");
+  add_set(*command, *options)->needs(flag);
+  add_overwrite(*command, *options)->needs(flag);
+  file->needs(flag);
+  flag->needs(file)->excludes(explain);
+  command->callback([key, options, check] { *check ? check_config(*options) : explain_config(*key); });
 }
 
 void add_info(CLI::App& app) {

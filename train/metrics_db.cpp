@@ -235,6 +235,30 @@ std::optional<std::int64_t> MetricsDb::last_step() const {
   return sqlite3_column_int64(query.get(), 0);
 }
 
+std::vector<std::string> MetricsDb::events(const std::string& kind) const {
+  const Statement query = prepare("SELECT text FROM events WHERE kind = ? ORDER BY rowid");
+  bind_all(query.get(), kind);
+  std::vector<std::string> texts;
+  while (row(query)) texts.push_back(text_column(query.get(), 0));
+  return texts;
+}
+
+std::int64_t MetricsDb::without_update() const {
+  const Statement query = prepare(
+      "SELECT count(*) FROM steps AS s WHERE lr IS NULL AND attempt = (SELECT max(attempt) FROM steps WHERE step = "
+      "s.step)");
+  return row(query) ? sqlite3_column_int64(query.get(), 0) : 0;
+}
+
+std::int64_t MetricsDb::without_update_up_to(std::int64_t step) const {
+  const Statement query = prepare(
+      "SELECT count(DISTINCT step) FROM steps WHERE step <= ?1 AND step > ifnull((SELECT step FROM steps AS s WHERE "
+      "step <= ?1 AND lr IS NOT NULL AND attempt = (SELECT max(attempt) FROM steps WHERE step = s.step) "
+      "ORDER BY step DESC LIMIT 1), -1)");
+  bind_all(query.get(), step);
+  return row(query) ? sqlite3_column_int64(query.get(), 0) : 0;
+}
+
 double MetricsDb::seconds() const {
   const Statement query = prepare(
       "SELECT total(seconds) FROM steps AS s WHERE attempt = (SELECT max(attempt) FROM steps WHERE step = s.step)");

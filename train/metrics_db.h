@@ -34,9 +34,9 @@ struct StepRow {
   std::int64_t tokens = 0;   // seen in this step, over all ranks
   std::int64_t targets = 0;  // predicted ones
   double loss = 0;           // nats per target
-  double lr = 0;
-  double clip = 1;     // factor on the gradient, 1 when not clipped
-  double seconds = 0;  // of wall time
+  double lr = 0;             // NaN: the step had no update
+  double clip = 1;           // factor on the gradient, 1 when not clipped; NaN without an update
+  double seconds = 0;        // of wall time
 };
 
 class MetricsDb {
@@ -67,7 +67,10 @@ class MetricsDb {
 
   std::optional<std::int64_t> last_step() const;
   std::optional<StepRow> step(std::int64_t step) const;
-  double seconds() const;                    // of all steps
+  std::vector<std::string> events(const std::string& kind) const;  // their texts, in order
+  std::int64_t without_update() const;                             // of all steps, those that had none
+  std::int64_t without_update_up_to(std::int64_t step) const;      // the last ones in a row: 0 where `step` had one
+  double seconds() const;                                          // of all steps
   double sum(const std::string& key) const;  // of every value with this key, over steps, probes and taps
   // Nothing: no such record, or its value is undefined.
   std::optional<double> value(std::int64_t step, const std::string& probe, const std::string& tap,

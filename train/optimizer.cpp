@@ -29,9 +29,12 @@ double Optimizer::gradient_norm(Stream& s) const {
 }
 
 void Optimizer::update(Stream& s, const AdamW& rule, const std::function<void(const AppliedUpdate&)>& on_update) {
+  ++updates_;
   for (State& state : states_) {
     Parameter& p = *state.parameter;
+    s.enter(p.name.c_str());
     AdamW own = rule;
+    own.t = updates_;
     if (!p.decay) own.weight_decay = 0;
     if (on_update) std::memcpy(state.before.address(), p.value.address(), p.value.bytes());
     adamw_update(s, p.value, state.first, state.second, p.grad, own);

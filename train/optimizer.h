@@ -1,6 +1,7 @@
 // AdamW over a model's parameters: one moment pair each, decay by the parameter's own flag.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 
@@ -18,9 +19,13 @@ class Optimizer {
   // Norm of the whole gradient, each tied tensor counted once.
   double gradient_norm(Stream& s) const;
 
-  // One update; rule.weight_decay goes to decayed parameters only. on_update (may be empty) sees each parameter after
-  // its own.
+  // One update, the number updates() + 1: rule.t is set here. rule.weight_decay goes to decayed parameters only.
+  // on_update (may be empty) sees each parameter after its own.
   void update(Stream& s, const AdamW& rule, const std::function<void(const AppliedUpdate&)>& on_update);
+
+  // How many were applied: what corrects the moments' bias, and less than the steps where some had none.
+  std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }  // with the moments of so many
 
   std::size_t bytes() const { return slab_.bytes(); }
 
@@ -31,6 +36,7 @@ class Optimizer {
   };
   Slab slab_{"optimizer"};
   std::deque<State> states_;
+  std::int64_t updates_ = 0;
 };
 
 }  // namespace nascent

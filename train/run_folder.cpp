@@ -36,6 +36,8 @@ void make_folders(const fs::path& path) {
   if (error) throw input_error("{}: cannot make this folder: {}", path.string(), error.message());
 }
 
+bool is_free(const fs::path& path) { return !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path)); }
+
 bool is_run_folder(const RunFolder& run) { return fs::exists(run.config()) && fs::is_directory(run.checkpoints()); }
 
 // Other programs' folders have config.toml and checkpoints too. Ours may lack metrics.db where it was killed at its
@@ -46,18 +48,21 @@ bool may_be_removed(const RunFolder& run) {
 
 }  // namespace
 
+void RunFolder::require_free(const fs::path& path, bool overwrite) {
+  if (is_free(path)) return;
+  if (!may_be_removed(RunFolder(path))) {
+    throw input_error("{}: exists and is not a run; choose another name for the run", path.string());
+  }
+  if (!overwrite) {
+    throw input_error("{}: this run exists; choose another name for the run, or --overwrite to remove the earlier one",
+                      path.string());
+  }
+}
+
 RunFolder RunFolder::create(const fs::path& path, const std::string& config, bool overwrite) {
+  require_free(path, overwrite);
   const RunFolder run(path);
-  const bool is_free = !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path));
-  if (!is_free) {
-    if (!may_be_removed(run)) {
-      throw input_error("{}: exists and is not a run; choose another name for the run", path.string());
-    }
-    if (!overwrite) {
-      throw input_error(
-          "{}: this run exists; choose another name for the run, or --overwrite to remove the earlier one",
-          path.string());
-    }
+  if (!is_free(path)) {
     std::error_code error;
     fs::remove_all(path, error);
     if (error) throw input_error("{}: cannot remove the earlier run: {}", path.string(), error.message());

@@ -12,6 +12,8 @@ namespace nascent {
 
 class RunFolder {
  public:
+  // Throws as create does where a folder of this path cannot become this run's; makes and removes nothing.
+  static void require_free(const std::filesystem::path& path, bool overwrite);
   // Makes the folder and its config.toml. Throws (input) when it exists, unless `overwrite`, which removes an
   // earlier run there but never a folder that is not a run; and when the folder cannot be made.
   static RunFolder create(const std::filesystem::path& path, const std::string& config, bool overwrite);

@@ -56,6 +56,12 @@ void print_summary(const MetricsDb& metrics) {
   if (!last) return;
   print_losses(metrics, *last);
   print_energy(metrics);
+  if (const std::int64_t without = metrics.without_update(); without > 0) {
+    fmt::print(
+        "\n{} of the steps had no update: their loss or gradient was not finite, or nothing was to be predicted "
+        "(see the events in metrics.db)\n",
+        without);
+  }
   const double all = metrics.seconds(), probes = metrics.sum("seconds");
   fmt::print("\n{} steps in {:.0f} s, of which probes took {:.1f}%\n", *last + 1, all, 100 * probes / all);
 }

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <span>
 
-#include "data/counts.h"
 #include "data/ngram.h"
 #include "data/probe_sequences.h"
 #include "kernels/build.h"
+#include "kernels/check_finite.h"
 #include "kernels/error.h"
 #include "kernels/reduce.h"
 #include "model/hugging_face.h"
@@ -38,71 +37,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-struct Trainer::Data {
-  Data(const Config& config, const std::string& probe_set)
-      : file(config.data.tokens),
-        split(split_documents(file.documents(), config.data.heldout)),
-        train_stream(file, split.train),
-        heldout_stream(file, split.heldout),
-        train(windows(train_stream, "training", config)) {
-    if (!probe_set.empty()) fixed.emplace(probe_set);
-    if (!config.data.tokenizer.empty()) tokenizer.emplace(Tokenizer::load(config.data.tokenizer));
-    if (config.data.heldout > 0) heldout.emplace(windows(heldout_stream, "held-out", config));
-  }
-
-  static Windows windows(const TokenStream& stream, const char* side, const Config& config) {
-    if (stream.size() > static_cast<std::uint64_t>(config.data.sequence)) return Windows(stream, config.data.sequence);
-    throw input_error("data.sequence = {} with data.heldout = {}: the {} documents hold {} tokens, expected {} or more",
-                      config.data.sequence, config.data.heldout, side, stream.size(), config.data.sequence + 1);
-  }
-
-  TransformerSpec spec(const Config& config) const {
-    if (!tokenizer && config.model.vocab == 0 && config.model.preset.empty()) {
-      throw input_error("model.vocab is missing, expected a size since no data.tokenizer is given");
-    }
-    TransformerSpec spec = config.spec(tokenizer ? tokenizer->vocab_size() : 0);
-    file.check_vocabulary(spec.vocab);
-    if (tokenizer) {
-      spec.bos_id = tokenizer->bos_id();
-      spec.eos_id = tokenizer->eos_id();
-    }
-    return spec;
-  }
-
-  RunFacts facts(const Config& config, const TransformerSpec& spec) const {
-    RunFacts facts;
-    facts.dtype = config.dtype();
-    facts.batch = config.train.batch;
-    facts.sequence = config.data.sequence;
-    facts.steps = config.train.steps;
-    if (fixed) {
-      fixed->require_vocabulary(spec.vocab);
-      fixed->require_length(config.data.sequence);
-      facts.fixed_positions = fixed->sequences() * fixed->length();
-    }
-    facts.counts = token_counts(train_stream, spec.vocab);
-    for (const std::int64_t id : {spec.bos_id, spec.eos_id}) {
-      if (id >= 0 && id < spec.vocab) facts.special.push_back(static_cast<std::int32_t>(id));
-    }
-    facts.norm = {true, true, spec.norm_eps};
-    facts.seed = static_cast<std::uint64_t>(config.seed.probe);
-    return facts;
-  }
-
-  TokenFile file;
-  std::optional<Tokenizer> tokenizer;
-  Split split;
-  TokenStream train_stream, heldout_stream;
-  Windows train;
-  std::optional<Windows> heldout;
-  std::optional<ProbeSequences> fixed;
-};
-
 // A step: the order in which things happen is the order in which they are written.
 StepProgress Trainer::step() {
   const Clock::time_point start = Clock::now();
   const double probe_seconds = probes_.seconds();
-  // Weights that are not finite are no checkpoint: the gradient below will stop the run, with its records.
+  stream_.enter_step(step_);
+  // Weights that are not finite are no checkpoint: the verdict below will stop the run, with its records.
   if (checkpoint_schedule_.at(step_) && weights_are_finite()) save();
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
 
@@ -113,21 +53,26 @@ StepProgress Trainer::step() {
   if (probing) probes_.finish(stream_, model_->parameters(), loss);
 
   const double gradient_norm = optimizer_.gradient_norm(stream_);
-  if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) stop(loss, gradient_norm, start);
-  const double lr = learning_rate(config_.optimizer.lr, config_.schedule, step_, config_.train.steps);
-  const double clip = clip_factor(gradient_norm);
-  update(lr, clip, probing);
-
+  const Verdict verdict = verdict_of(batches_.counted_targets(), loss, gradient_norm);
+  StepRow row{step_, batches_.tokens(), batches_.counted_targets(), loss, std::nan(""), std::nan(""), 0};
+  if (verdict == Verdict::kUpdate) {
+    row.lr = learning_rate(config_.optimizer.lr, config_.schedule, step_, config_.train.steps);
+    row.clip = clip_factor(gradient_norm);
+    update(row.lr, row.clip, probing);
+  }
   const Records& records = probes_.records();
-  const double seconds = seconds_since(start);
-  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, lr, clip, seconds}, records);
+  row.seconds = seconds_since(start);
+  metrics_.write_step(row, records);
   for (const auto& [step, earlier] : probes_.take_retrospective()) metrics_.write(step, earlier);
+  if (verdict != Verdict::kUpdate) leave_out(verdict, loss, gradient_norm);
   ++step_;
-  return {step_, loss, batches_.tokens(), seconds, probes_.seconds() - probe_seconds};
+  return {step_, loss, batches_.tokens(), row.seconds, probes_.seconds() - probe_seconds};
 }
 
+// The mean loss; NaN, and a gradient of 0, where the step has no target.
 double Trainer::forward_backward(bool probing) {
-  const double scale = 1 / static_cast<double>(batches_.counted_targets());
+  const auto targets = static_cast<double>(batches_.counted_targets());
+  const double scale = targets > 0 ? 1 / targets : 0;
   model_->listen(probing);
   model_->parameters().zero_gradients();
   double total = 0;
@@ -138,7 +83,7 @@ double Trainer::forward_backward(bool probing) {
     total += losses;
   }
   model_->check_guards();
-  return total * scale;
+  return total / targets;
 }
 
 // The probe set, as a step of its own without an update. It needs no memory beside the step's: activations and gradients
@@ -176,45 +121,54 @@ double Trainer::clip_factor(double gradient_norm) const {
   return std::min(1.0, config_.optimizer.clip / (gradient_norm + 1e-6));
 }
 
-// What the probes saw of the step is kept: it may show where the first NaN came from. No update, no rate, no clipping.
-void Trainer::stop(double loss, double gradient_norm, Clock::time_point start) {
-  const double none = std::nan("");
-  metrics_.write_step({step_, batches_.tokens(), batches_.counted_targets(), loss, none, none, seconds_since(start)},
-                      probes_.records());
-  const std::string what =
-      fmt::format("loss is {}, norm of the gradient {}; expected finite numbers", loss, gradient_norm);
-  metrics_.event(step_, "stopped", what);
-  throw machine_error("step {}: {}. The weights are those before this step; the last checkpoint is in {}", step_, what,
-                      folder_.checkpoints().string());
+// A step without an update. Its records are kept: they may show where the first NaN came from.
+void Trainer::leave_out(Verdict verdict, double loss, double gradient_norm) {
+  const bool no_target = verdict == Verdict::kNoTarget;
+  const std::string what = no_target ? "no target in the batch, expected one or more"
+                                     : fmt::format("loss is {}, norm of the gradient {}; expected finite numbers",
+                                                   std::abs(loss), std::abs(gradient_norm));  // not "-nan"
+  metrics_.event(step_, no_target ? "no_target" : "not_finite", what + "; " + batches_.text());
+  if (!no_target && config_.train.not_finite == "abort") stop(what);
+  if (!weights_are_finite()) stop(what + ". The weights themselves are not finite, so no other batch can help");
+  if (metrics_.without_update_up_to(step_) >= config_.train.most_skips)
+    stop(fmt::format("{}. This is step {} in a row without an update (train.most_skips)", what,
+                     config_.train.most_skips));
+}
+
+void Trainer::stop(const std::string& why) {
+  metrics_.event(step_, "stopped", why);
+  throw machine_error(
+      "step {}: {}. The weights are those before this step; the last checkpoint is in {}, the batch in {}, events",
+      step_, why, folder_.checkpoints().string(), folder_.metrics().string());
 }
 
 void Trainer::update(double lr, double clip, bool probing) {
   const auto& o = config_.optimizer;
-  const AdamW rule{lr, o.beta1, o.beta2, o.eps, o.weight_decay, clip, step_ + 1};
+  const AdamW rule{lr, o.beta1, o.beta2, o.eps, o.weight_decay, clip, 0};
   std::function<void(const AppliedUpdate&)> on_update;
   if (probing && probes_.needs_updates()) on_update = [&](const AppliedUpdate& u) { probes_.on_update(stream_, u); };
   optimizer_.update(stream_, rule, on_update);
 }
 
-// The model with its memory planned and its taps chosen: before the run folder is made, so that what cannot be leaves
-// no trace.
-std::unique_ptr<Transformer> Trainer::planned_model(const Config& config, const Data& data, ProbeSet& probes) {
-  auto model = std::make_unique<Transformer>(data.spec(config), config.dtype());
-  probes.plan(model->taps(), data.facts(config, model->spec()));
-  model->plan(config.micro_batch(), config.data.sequence, true, &probes);
+namespace {
+
+std::unique_ptr<Transformer> with_memory(std::unique_ptr<Transformer> model) {
+  model->allocate();
   return model;
 }
 
-Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text, bool overwrite)
-    : config_(std::move(config)),
-      probes_(probes),
+}  // namespace
+
+Trainer::Trainer(RunPlan plan, const std::string& config_text, bool overwrite)
+    : config_(std::move(plan.config)),
+      probes_(plan.probes),
       stream_(Device::kCpu, static_cast<int>(config_.threads)),
-      data_(std::make_unique<Data>(config_, probes.on() ? probes.set() : "")),
-      model_(planned_model(config_, *data_, probes)),
-      optimizer_(model_->parameters(), probes.may_need_updates()),
+      data_(std::move(plan.data)),
+      model_(with_memory(std::move(plan.model))),
+      optimizer_(model_->parameters(), probes_.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
-      checkpoint_schedule_(Schedule::parse(config_.checkpoints.at, "checkpoints.at")),
-      eval_schedule_(Schedule::parse(config_.eval.at, "eval.at")),
+      checkpoint_schedule_(std::move(plan.checkpoints)),
+      eval_schedule_(std::move(plan.evaluations)),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
   probes_.store_in(folder_.arrays());
@@ -223,31 +177,7 @@ Trainer::Trainer(Config config, ProbeSet& probes, const std::string& config_text
                      config_text);
 }
 
-Trainer::~Trainer() = default;
-
-namespace {
-
-double megabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-6; }
-
-}  // namespace
-
-void Trainer::announce() const {
-  const TransformerSpec& spec = model_->spec();
-  fmt::print("{}: {}, {} parameters ({} layers of width {}, {} tokens of vocabulary)\n", config_.name, spec.family,
-             model_->parameters().count(), spec.layers, spec.width, spec.vocab);
-  fmt::print("{} documents of {} tokens to train on, {} documents held out\n", data_->split.train.size(),
-             data_->train_stream.size(), data_->split.heldout.size());
-  fmt::print("{} steps of {} sequences of {} tokens\n", config_.train.steps, config_.train.batch,
-             config_.data.sequence);
-  fmt::print(
-      "memory: {:.1f} MB parameters and gradients, {:.1f} MB optimizer, {:.1f} MB activations, {:.1f} MB probes\n",
-      megabytes(model_->parameters().bytes()), megabytes(optimizer_.bytes()), megabytes(model_->activation_bytes()),
-      megabytes(probes_.bytes()));
-  std::fflush(stdout);
-}
-
 int Trainer::run() {
-  announce();
   if (config_.eval.ngrams && data_->heldout) {
     const NgramBaselines baselines =
         ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_->spec().vocab);
@@ -281,19 +211,15 @@ int Trainer::run() {
 
 void Trainer::evaluate_heldout(std::int64_t sequences) {
   if (!data_->heldout) return;
+  stream_.enter_step(step_);
   const Evaluation e = evaluate(stream_, *model_, *data_->heldout, sequences);
   const char* labels = sequences == 0 ? "split=heldout_all" : "split=heldout";
   const Record record = evaluation_record("loss", labels, e.loss, static_cast<std::uint64_t>(e.targets));
   metrics_.write(step_, {&record, 1});
 }
 
-bool Trainer::weights_are_finite() {
-  double square = 0;
-  const Tensor out(&square, DType::kF64, {1});
-  return std::all_of(model_->parameters().begin(), model_->parameters().end(), [&](const Parameter& p) {
-    sum_squares(stream_, out, p.value);
-    return std::isfinite(square);
-  });
+bool Trainer::weights_are_finite() const {
+  return std::ranges::all_of(model_->parameters(), [](const Parameter& p) { return first_not_finite(p.value) < 0; });
 }
 
 void Trainer::save() {
