@@ -58,9 +58,9 @@ void print_summary(const MetricsDb& metrics) {
   print_energy(metrics);
   if (const std::int64_t without = metrics.without_update(); without > 0) {
     fmt::print(
-        "\n{} of the steps had no update: their loss or gradient was not finite, or nothing was to be predicted "
-        "(see the events in metrics.db)\n",
-        without);
+        "\nSteps without an update: {} of {} (loss or gradient not finite, or nothing to predict: see events in "
+        "metrics.db)\n",
+        without, *last + 1);
   }
   const double all = metrics.seconds(), probes = metrics.sum("seconds");
   fmt::print("\n{} steps in {:.0f} s, of which probes took {:.1f}%\n", *last + 1, all, 100 * probes / all);
