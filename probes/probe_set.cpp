@@ -148,6 +148,12 @@ std::size_t ProbeSet::bytes() const {
   return bytes;
 }
 
+void ProbeSet::allocate() {
+  for (Followed* followed : {&step_, &fixed_}) {
+    for (const auto& tap : followed->panel.taps) tap->allocate();
+  }
+}
+
 void ProbeSet::store_in(const std::filesystem::path& folder) {
   if (!save_moments_) return;
   step_.store.emplace(folder, "step");

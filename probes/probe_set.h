@@ -49,6 +49,7 @@ class ProbeSet : public Listener {
   // After the settings: resolves the taps' patterns (throws for one that fits no tap).
   void plan(const std::vector<Tap*>& taps, RunFacts facts);
   std::size_t bytes() const;                           // of activations and gradients kept during a step
+  void allocate();                                     // takes them, once, before the first step
   void store_in(const std::filesystem::path& folder);  // second moments of detailed steps
 
   // The step on a fixed batch, the probe set, before the step itself: whether it is due; then as a step, without

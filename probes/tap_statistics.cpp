@@ -20,7 +20,6 @@ TapStatistics::TapStatistics(Tap tap, DType dtype, std::int64_t positions, Basis
   if (positions == 0) return;
   slab_.place(h_.memory, tap_.name + ".activation", dtype, {positions, tap_.width});
   slab_.place(g_.memory, tap_.name + ".gradient", dtype, {positions, tap_.width});
-  slab_.allocate();
 }
 
 void TapStatistics::begin() {

@@ -21,9 +21,11 @@ namespace nascent {
 
 class TapStatistics {
  public:
-  // With memory for `positions` activations and gradients of a tap; 0: they come from elsewhere, by show().
+  // Of `positions` activations and gradients of a tap, with memory from allocate() on; 0: they come from elsewhere, by
+  // show().
   TapStatistics(Tap tap, DType dtype, std::int64_t positions, BasisChoice choice);
   std::size_t bytes() const { return slab_.bytes(); }
+  void allocate() { slab_.allocate(); }
 
   const Tap& tap() const { return tap_; }
 

@@ -38,6 +38,7 @@ StepOutcome step_of(const TransformerSpec& spec, DType dtype, View inputs, View 
   facts.norm = {true, true, spec.norm_eps};
   for (std::int64_t v = 0; v < spec.vocab; ++v) facts.counts.push_back(1000 / (v + 1));
   probes.plan(model.taps(), facts);
+  probes.allocate();
   model.plan(size, kLength, true, &probes);
   randomize(model.parameters());
   model.parameters().zero_gradients();

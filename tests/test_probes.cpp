@@ -139,6 +139,7 @@ TEST_CASE("what a step was cut into does not change a bit of its sums, and halve
     const Moments activation = moments_of(x), gradient = moments_of(x, true);
     for (const std::int64_t size : {1, 8, 333}) {
       TapStatistics cut(tap_of(17), dtype, 999, {});
+      cut.allocate();
       cut.begin();
       for (std::int64_t i = 0; i < 999; i += size) {
         const Tensor part = x.slice(i, std::min<std::int64_t>(size, 999 - i));
@@ -171,6 +172,7 @@ TEST_CASE("a step of which the probes were shown too little is an error, never a
   Memory m(DType::kF64);
   Stream s;
   TapStatistics tap(tap_of(3), DType::kF64, 10, {});
+  tap.allocate();
   tap.begin();
   tap.add_activation(m.normal("x", {7, 3}));
   CHECK(failure_of([&] { tap.sum_up(s, PositionLabels::of_rows(10, {}, {}, {}), false); }).says("7 rows"));

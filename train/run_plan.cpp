@@ -84,8 +84,6 @@ RunPlan::RunPlan(Config config_, ProbeSet& probes_)
       evaluations(Schedule::parse(config.eval.at, "eval.at")),
       data(std::make_unique<RunData>(config, probes.on() ? probes.set() : "")),
       model(std::make_unique<Transformer>(data->spec(config), config.dtype(), Transformer::Memory::kLater)) {
-  // Before the probes, which take their memory when they plan.
-  require_room("memory", {parameters(), optimizer(), batch()}, memory_room());
   probes.plan(model->taps(), data->facts(config, model->spec()));
   model->plan(config.micro_batch(), config.data.sequence, true, &probes);
 }

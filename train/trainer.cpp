@@ -171,6 +171,7 @@ Trainer::Trainer(RunPlan plan, const std::string& config_text, bool overwrite)
       eval_schedule_(std::move(plan.evaluations)),
       folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
       metrics_(MetricsDb::create(folder_.metrics())) {
+  probes_.allocate();
   probes_.store_in(folder_.arrays());
   model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
   metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()),
