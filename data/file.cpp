@@ -63,6 +63,10 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
 std::string read_file(const std::string& path) { return std::string(MappedFile(path).text()); }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
+  // Renaming would put a file in the place of a device such as /dev/null.
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    throw input_error("{}: is a directory or a device, expected a file or nothing there", path_);
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw system_error(partial_, "create the file");
 }

@@ -40,7 +40,8 @@ std::string read_file(const std::string& path);
 // commit() the partial file is removed and whatever stood under PATH stays as it was.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);  // throws when PATH.partial cannot be created
+  // Throws when PATH.partial cannot be created, or when PATH is there and no regular file.
+  explicit AtomicFile(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -85,10 +85,13 @@ TEST_CASE("what cannot be read or written is the user's to repair, and named") {
   REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   CHECK(failure_of([&] { read_file(folder.file("pipe")); }).says("not a regular file"));
   CHECK(failure_of([&] { write_file(folder.file("missing/a"), "x"); }).exit_code == 2);
-  // A folder under the file's own name: the rename fails and the partial file goes.
+  // What stands under the file's own name and is no file stays.
   std::filesystem::create_directory(folder.file("taken"));
-  CHECK(failure_of([&] { write_file(folder.file("taken"), "x"); }).exit_code == 2);
-  CHECK(!std::filesystem::exists(folder.file("taken.partial")));
+  for (const char* name : {"taken", "pipe"}) {
+    CHECK(failure_of([&] { write_file(folder.file(name), "x"); }).exit_code == 2);
+    CHECK(!std::filesystem::is_regular_file(folder.file(name)));
+    CHECK(!std::filesystem::exists(folder.file(std::string(name) + ".partial")));
+  }
 }
 
 TEST_CASE("documents are slices of the text, cut at blank lines, at lines or not at all") {
