@@ -226,7 +226,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   std::uint64_t length = 0;
   std::memcpy(&length, file_.bytes().data(), kLengthBytes);
   if (length > kMaxHeader) {
-    throw input_error("{}: the header claims {} bytes, at most {}", path, length, kMaxHeader);
+    throw input_error("{}: the header claims {} bytes, at most {} (is it a safetensors file?)", path, length,
+                      kMaxHeader);
   }
   if (length > file_.size() - kLengthBytes) {
     throw input_error("{}: the header claims {} bytes, the file has {} (cut short?)", path, length,
@@ -267,6 +268,23 @@ View SafetensorsFile::at(const std::string& name) {
     data = copies_.back().get();
   }
   return {data, *dtype, found.shape};
+}
+
+View SafetensorsFile::floats(const std::string& name) {
+  const Entry& found = entry(name);
+  if (found.dtype == "F32" || found.dtype == "F64") return at(name);
+  if (found.dtype != "BF16") {
+    throw input_error("{}: {} is of type {}, expected F32, F64 or BF16", file_.path(), name, found.dtype);
+  }
+  const auto n = static_cast<std::size_t>(found.shape.size());
+  std::byte* data = copies_.emplace_back(std::make_unique<std::byte[]>(n * sizeof(float))).get();
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint16_t upper;
+    std::memcpy(&upper, found.bytes.data() + i * sizeof upper, sizeof upper);
+    const std::uint32_t bits = static_cast<std::uint32_t>(upper) << 16;
+    std::memcpy(data + i * sizeof bits, &bits, sizeof bits);
+  }
+  return {data, DType::kF32, found.shape};
 }
 
 }  // namespace nascent

@@ -52,6 +52,9 @@ class SafetensorsFile {
   // a foreign file is copied, once per call.
   View at(const std::string& name);
 
+  // An F32 or F64 tensor, or a BF16 one as F32, which holds it exactly; throws (input) for another dtype.
+  View floats(const std::string& name);
+
  private:
   MappedFile file_;
   std::vector<std::string> names_;

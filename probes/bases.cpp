@@ -192,7 +192,7 @@ std::map<std::string, DenseMatrix> read_bases(const std::string& path) {
   for (const std::string& name : file.names()) {
     const std::size_t colon = name.find(':', 6);
     if (!name.starts_with("basis:") || colon == std::string::npos) continue;
-    const View view = file.at(name);
+    const View view = file.floats(name);
     if (view.shape().rank() != 2)
       throw input_error("{}: {} has shape {}, expected [width, rank]", path, name, view.shape().text());
     DenseMatrix q(view.rows(), view.cols());

@@ -68,7 +68,7 @@ class Bases {
 // An orthonormal basis [d, r] to 1e-4 with 1 <= r < d, else throws (input) and names `where`.
 void check_basis(const DenseMatrix& basis, std::int64_t width, const std::string& where);
 
-// The bases of a file, by tap: tensors basis:NAME:TAP [d, r], f32 or f64, of any NAME.
+// The bases of a file, by tap: tensors basis:NAME:TAP [d, r], f32, f64 or bf16, of any NAME.
 std::map<std::string, DenseMatrix> read_bases(const std::string& path);
 
 }  // namespace nascent

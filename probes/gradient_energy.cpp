@@ -105,8 +105,10 @@ class GradientEnergyProbe : public Probe {
   }
 
  private:
-  static const char* why(const Moments& g) {
-    return !g.finite ? "NaN or infinity" : g.sum_squares > 0 ? "undefined at these values" : "zero gradient";
+  static const char* why(const Moments& g, bool others_finite = true) {
+    return !g.finite || !others_finite ? "NaN or infinity"
+           : g.sum_squares > 0         ? "undefined at these values"
+                                       : "zero gradient";
   }
 
   static void report_sample(const TapStatistics& tap, const RowEnergies& energies, const Sample& sample,
@@ -126,7 +128,7 @@ class GradientEnergyProbe : public Probe {
     const DenseMatrix& q = basis.directions;
     const double d = static_cast<double>(q.rows), r = static_cast<double>(q.cols);
     const auto add = [&](const char* key, const Estimate& estimate) {
-      out.add(tap.tap().name, key, labels, estimate, g.n, why(g));
+      out.add(tap.tap().name, key, labels, estimate, g.n, q.cols > 0 ? why(g) : "the basis has no directions");
     };
     add("chance", r / d);
     const bool there = g.finite && g.sum_squares > 0 && q.cols > 0;
@@ -196,7 +198,7 @@ class GradientEnergyProbe : public Probe {
       return alignment(rests[at].scatter, gradient_rests[at].m);
     });
     out.add(tap.tap().name, "alignment", {},
-            there ? Estimate(alignment(h.scatter, tap.gradient_raw()), se) : Estimate(), g.n, why(g));
+            there ? Estimate(alignment(h.scatter, tap.gradient_raw()), se) : Estimate(), g.n, why(g, h.finite));
   }
 
   // The rows of each bin of types, by input and by target type; positions without a target are in no bin of targets.
@@ -244,12 +246,15 @@ class GradientEnergyProbe : public Probe {
   static void report_local(const Panel& panel, const TapStatistics& tap, Recorder& out) {
     const Sample& sample = tap.gradient();
     const double d = static_cast<double>(tap.tap().width), r = static_cast<double>(panel.choice.local.rank);
+    const bool finite = sample.all.finite && tap.activation().all.finite;
     LocalEnergy sums;
-    for (const Neighbourhood& one : neighbourhoods(tap.activation(), panel.choice.local))
-      sums.add(rows_of(sample.array.x, one.rows), one.basis, one.next);
+    if (finite) {
+      for (const Neighbourhood& one : neighbourhoods(tap.activation(), panel.choice.local))
+        sums.add(rows_of(sample.array.x, one.rows), one.basis, one.next);
+    }
     const auto add = [&](const char* key, Value value) {
       out.add(tap.tap().name, key, {{"basis", panel.choice.local.of}}, value, sums.count,
-              "no neighbourhood with a gradient");
+              finite ? "no neighbourhood with a gradient" : "NaN or infinity");
     };
     const Energy e = sums.energy(d, r);
     add("chance", sums.count > 0 ? Value(r / d) : Value());

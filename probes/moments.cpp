@@ -4,6 +4,7 @@
 //   PR = (tr C)^2/||C||^2      IsoScore = (PR - 1)/(d - 1) (Rudman et al. 2022)
 //   IsoScore*: the same of (1 - z) C + z C0 (Rudman & Eickhoff 2024)
 //   effective rank exp(-sum p ln p), p the singular values' shares (Roy & Vetterli 2007)
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -51,7 +52,10 @@ class MomentsProbe : public Probe {
     const Moments& m;
 
     void add(const char* key, const Estimate& estimate) const {
-      const char* why = !m.finite ? "NaN or infinity" : m.n_centred < 2 ? "fewer than 2 positions" : "no spread";
+      const char* why = !m.finite         ? "NaN or infinity"
+                        : m.n_centred < 2 ? "fewer than 2 positions"
+                        : spectrum_of(m)  ? "undefined at these values"
+                                          : "no spread";
       out.add(tap, key, labels, m.finite ? estimate : Estimate(), m.n, why);
     }
   };
@@ -159,10 +163,12 @@ class MomentsProbe : public Probe {
       for (std::int64_t j = 0; j < d; ++j) c0(j, j) = 1;
     } else {
       SafetensorsFile file(c0_);
-      const View view = file.at(name);
+      const View view = file.floats(name);
       if (view.shape() != Shape({d, d}))
         throw input_error("{}: {} has shape {}, expected ({}, {})", c0_, name, view.shape().text(), d, d);
       dispatch(view.dtype(), [&]<class T>() { std::copy_n(view.data<T>(), d * d, c0.data.begin()); });
+      if (!std::ranges::all_of(c0.data, [](double x) { return std::isfinite(x); }))
+        throw input_error("{}: {} holds NaN or infinity, expected a covariance", c0_, name);
     }
     return &(references_[name] = std::move(c0));
   }
@@ -186,12 +192,13 @@ class MomentsProbe : public Probe {
       total += sum[i];
       rows += count[i];
     }
-    const auto mean = [](double t, double n) { return n > 0 ? Value(t / n) : Value(); };
+    const bool finite = sample.all.finite && next.gradient().all.finite;
+    const auto mean = [=](double t, double n) { return finite && n > 0 ? Value(t / n) : Value(); };
     const Value se = jackknife(sample.sequences(), [&](std::int64_t i) {
       return mean(total - sum[static_cast<std::size_t>(i)], rows - count[static_cast<std::size_t>(i)]);
     });
     out.add(tap.tap().name, "cos_next", {{"of", "gradient"}}, {mean(total, rows), se}, static_cast<std::int64_t>(rows),
-            "no two rows with a direction");
+            finite ? "no two rows with a direction" : "NaN or infinity");
   }
 
   double z_ = 0.2;

@@ -49,7 +49,7 @@ class TangentProbe : public Probe {
       const Labels labels = {{"basis", bases[i].name}};
       const double rank = static_cast<double>(bases[i].directions.cols);
       const auto add = [&](const char* key, const Estimate& estimate) {
-        out.add(tap.tap().name, key, labels, estimate, h.n, "no spread");
+        out.add(tap.tap().name, key, labels, estimate, h.n, h.finite ? "no spread" : "NaN or infinity");
       };
       add("n", static_cast<double>(h.n));
       add("rank", rank);
@@ -116,7 +116,7 @@ class TangentProbe : public Probe {
     const auto add = [&](const char* key, double value) {
       const bool there = count > 0 || std::string(key) == "n" || std::string(key) == "rank";
       out.add(tap.tap().name, key, {{"basis", panel.choice.local.of}}, there ? Estimate(value) : Estimate(), count,
-              "no neighbourhood");
+              tap.activation().all.finite ? "no neighbourhood" : "NaN or infinity");
     };
     add("n", n);
     add("rank", r);
