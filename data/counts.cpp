@@ -24,9 +24,9 @@ void for_each_chunk(const TokenStream& stream, F&& f) {
 
 void check_edges(std::span<const std::int64_t> edges) {
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    if (i == 0 && edges[i] != 1) throw input_error("bins: the first edge is rank {}, expected 1", edges[i]);
+    if (i == 0 && edges[i] != 1) throw input_error("edges: the first edge is rank {}, expected 1", edges[i]);
     if (i > 0 && edges[i] <= edges[i - 1])
-      throw input_error("bins: edge {} behind edge {}, expected ascending ranks", edges[i], edges[i - 1]);
+      throw input_error("edges: edge {} behind edge {}, expected ascending ranks", edges[i], edges[i - 1]);
   }
 }
 

@@ -178,7 +178,7 @@ TEST_CASE("corpus probe-set refuses what makes no probe set in one line, and lea
        {probe_set("tiny --tokens 0"), "nascent corpus probe-set: --tokens: ...; see nascent corpus probe-set --help"},
        {probe_set("tiny --sequence 100000 --tokens 100000"),
         "nascent: windows: the documents hold ... tokens, one window of 100000 needs 100001"},
-       {probe_set("tiny --edges 2,3"), "nascent: bins: the first edge is rank 2, expected 1"},
+       {probe_set("tiny --edges 2,3"), "nascent: edges: the first edge is rank 2, expected 1"},
        {probe_set("tiny --edges 1,x"), "nascent corpus probe-set: ...; see nascent corpus probe-set --help"},
        {probe_set("tiny --special 300000"), "nascent: bins: special id 300000 is outside the vocabulary of ..."},
        {probe_set("none"), "nascent: none.bin: cannot open the file: No such file or directory"},

@@ -17,13 +17,13 @@ struct MeasureOptions {
 };
 
 // The records of a probe on the arrays of a file:
-//   h:TAP, g:TAP        [N, d] f32, f64 or bf16: activations and gradients
+//   h:TAP, g:TAP        [N, d] floats (f32, f64 or bf16): activations and gradients
 //   token, sequence     [N] integers: types, and which sequence a position belongs to
 //   target              [N] integers, -1 for none
 //   counts              [V] integers: of each type in the training corpus, for frequency bins
 //   special             integers: types without a rank
-//   basis:NAME:TAP      [d, r] orthonormal; `current` is fitted on h:TAP
-// Second moments are taken in double. Throws (input) and names the tensor, what it is and what was expected.
+//   basis:NAME:TAP      [d, r] floats, orthonormal; `current` is fitted on h:TAP
+// Integers are i64, i32 or u16; other tensors are passed over. Second moments are taken in double. Throws (input) and names the tensor, what it is and what was expected.
 Records measure(const MeasureOptions& options);
 
 // measure(), and the records written where the options say.
