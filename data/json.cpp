@@ -43,6 +43,12 @@ std::string JsonObject::dump() const {
 
 void JsonObject::set(std::string key, Value value) { values_.emplace_back(std::move(key), std::move(value)); }
 
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values_) keys.push_back(key);
+  return keys;
+}
+
 const JsonObject::Value* JsonObject::find(const std::string& key) const {
   for (const auto& [name, value] : values_) {
     if (name == key) return &value;

@@ -32,6 +32,7 @@ class JsonObject {
   std::string text(const std::string& key, const std::string& absent) const;
 
   const std::string& where() const { return where_; }
+  std::vector<std::string> keys() const;  // in the order of the text
 
  private:
   const Value* find(const std::string& key) const;

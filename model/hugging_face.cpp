@@ -63,7 +63,7 @@ void save_pretrained(const std::filesystem::path& folder, const Transformer& mod
   write_safetensors(folder / "model.safetensors", std::move(tensors));
 }
 
-std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder) {
+TransformerSpec load_spec(const std::filesystem::path& folder) {
   const std::string config_path = folder / "config.json";
   const JsonObject config = JsonObject::parse(read_file(config_path), config_path);
   const std::string type = config.text("model_type", "");
@@ -76,14 +76,15 @@ std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder
   } catch (const Error& e) {
     throw input_error("{}: {}", config_path, e.what());
   }
+  return spec;
+}
 
+void load_weights(const std::filesystem::path& folder, Transformer& model) {
   const std::filesystem::path path = folder / "model.safetensors";
   SafetensorsFile file(path);
-  if (file.names().empty()) throw input_error("{}: holds no tensor", path.string());
-  const bool twice = file.entry(file.names().front()).dtype == "F64";
-  auto model = std::make_unique<Transformer>(spec, twice ? DType::kF64 : DType::kF32);
+  const Family& family = family_of(model.spec().family);
   std::vector<std::string> known;
-  for (const Parameter& p : model->parameters()) {
+  for (const Parameter& p : model.parameters()) {
     load(p, file, path);
     known.push_back(name_in(file, p));
   }
@@ -93,6 +94,16 @@ std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder
     if (std::any_of(family.ignored.begin(), family.ignored.end(), meaningless)) continue;
     throw input_error("{}: tensor {} belongs to no part of family {}", path.string(), name, family.name);
   }
+}
+
+std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder) {
+  const TransformerSpec spec = load_spec(folder);
+  const std::filesystem::path path = folder / "model.safetensors";
+  const SafetensorsFile file(path);
+  if (file.names().empty()) throw input_error("{}: holds no tensor", path.string());
+  const bool twice = file.entry(file.names().front()).dtype == "F64";
+  auto model = std::make_unique<Transformer>(spec, twice ? DType::kF64 : DType::kF32);
+  load_weights(folder, *model);
   return model;
 }
 

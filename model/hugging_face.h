@@ -16,4 +16,8 @@ void save_pretrained(const std::filesystem::path& folder, const Transformer& mod
 // and tensor.
 std::unique_ptr<Transformer> load_pretrained(const std::filesystem::path& folder);
 
+// The two halves of it: what config.json says, and the weights into a model of those sizes and that dtype.
+TransformerSpec load_spec(const std::filesystem::path& folder);
+void load_weights(const std::filesystem::path& folder, Transformer& model);
+
 }  // namespace nascent

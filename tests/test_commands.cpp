@@ -428,12 +428,14 @@ wait $!
   CHECK(ended.says("is saved."));
   CHECK(checkpoints("ended") == 2);
 
-  const Outcome saved = run_and_send("saved", R"(kill -USR1 $!
-while [ $(ls runs/saved/checkpoints | grep -cv partial) -lt 2 ]; do kill -0 $! || exit 99; done
+  const Outcome saved = run_and_send("saved", R"(for saved in 2 3; do
+kill -USR1 $!
+while [ $(ls runs/saved/checkpoints | grep -cv partial) -lt $saved ]; do kill -0 $! || exit 99; done
+done
 kill -INT $!)");
   INFO(saved.output);
   // A shell without job control gives its background children SIGINT ignored; the program takes it over all the same.
   CHECK(saved.exit_code == 128 + 2);
-  // Two where the second signal came before another step was begun.
-  CHECK(checkpoints("saved") >= 2);
+  // The step that INT ends may be the one that USR1 saved.
+  CHECK(checkpoints("saved") >= 3);
 }

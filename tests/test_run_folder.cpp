@@ -1,5 +1,6 @@
 #include <csignal>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -56,7 +57,8 @@ int in_child(F&& act) {
 TEST_CASE("run folder: an existing run is refused unless overwritten, anything else always") {
   const TemporaryFolder folder;
   const fs::path path = folder.path / "runs" / "a";
-  const RunFolder run = RunFolder::create(path, "steps = 3\n", false);
+  RunFolder::create(path, "steps = 3\n", false);
+  const RunFolder run = RunFolder::open(path);
   CHECK(read_text(run.config()) == "steps = 3\n");
   CHECK(fs::is_directory(run.checkpoints()));
   save(run, 1, "old");
@@ -91,6 +93,42 @@ TEST_CASE("run folder: an existing run is refused unless overwritten, anything e
   std::ofstream(theirs / "checkpoints" / "model.pt") << "x";
   CHECK(failure([&] { RunFolder::create(theirs, "", true); }).first == 2);
   CHECK(fs::exists(theirs / "checkpoints" / "model.pt"));
+}
+
+TEST_CASE("run folder: one writer at a time, known by name, and none after it is gone") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path / "a";
+  std::optional<RunFolder> writer = RunFolder::create(path, "first\n", false);
+  std::ofstream(writer->metrics()) << "x";
+  const std::string refusal = path.string() + ": process " + std::to_string(::getpid()) + " on ";
+  CHECK(failure([&] { RunFolder::create(path, "", true); }).second.find(refusal) == 0);
+  CHECK(failure([&] { RunFolder::open_to_write(path); }).second.find(refusal) == 0);
+  CHECK(failure([&] { RunFolder::open_to_write(path); }).first == 2);
+  CHECK(read_text(path / "config.toml") == "first\n");
+  CHECK_NOTHROW(RunFolder::open(path));
+  writer.reset();
+  CHECK_NOTHROW(RunFolder::open_to_write(path));
+
+  // A child that is killed while it has the lock.
+  const int status = in_child([&] {
+    const RunFolder run = RunFolder::open_to_write(path);
+    fs::create_directories(run.checkpoints() / "step_00000002.partial");
+    ::raise(SIGKILL);
+    return 0;
+  });
+  CHECK(status == -1);
+  const RunFolder again = RunFolder::open_to_write(path);
+  CHECK_FALSE(fs::exists(again.checkpoints() / "step_00000002.partial"));
+}
+
+TEST_CASE("run folder: checkpoints after a step are set aside under another name and listed no more") {
+  const TemporaryFolder folder;
+  const RunFolder run = RunFolder::create(folder.path / "a", "", false);
+  for (const std::int64_t step : {1, 2, 3}) save(run, step, "x");
+  CHECK(run.set_aside_after(1, 2) == 2);
+  CHECK(run.checkpoint_steps() == std::vector<std::int64_t>{1});
+  CHECK(read_text(run.checkpoints() / "step_00000003.before_attempt_2" / "config.json") == "x");
+  CHECK(run.set_aside_after(1, 3) == 0);
 }
 
 TEST_CASE("run folder: checkpoints are listed by step, and only finished ones") {

@@ -16,12 +16,12 @@ Batches::Batches(const Windows& windows, std::uint64_t seed, std::int64_t batch,
   slab_.allocate();
 }
 
-void Batches::load(std::int64_t step) {
+void Batches::load(std::int64_t first) {
   const auto batch = static_cast<std::uint64_t>(inputs_.shape()[0]);
   const auto length = static_cast<std::size_t>(windows_.length());
   const std::span inputs(inputs_.data<std::int32_t>(), batch * length);
   const std::span targets(targets_.data<std::int32_t>(), batch * length);
-  first_ = static_cast<std::uint64_t>(step) * batch;
+  first_ = static_cast<std::uint64_t>(first);
   for (std::uint64_t i = 0; i < batch; ++i) {
     windows_.fill(order_.at(first_ + i), inputs.subspan(i * length, length), targets.subspan(i * length, length));
   }

@@ -1,4 +1,4 @@
-// The batch of each step: a pure function of dataset, seed and step.
+// The batch of each step: a pure function of dataset, seed and how many samples came before.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class Batches {
   // Steps of `batch` sequences in micro-batches of `micro_batch`. The windows must outlive this.
   Batches(const Windows& windows, std::uint64_t seed, std::int64_t batch, std::int64_t micro_batch);
 
-  // Reads the batch of a step: samples at positions [step batch, (step + 1) batch) of the order.
-  void load(std::int64_t step);
+  // Reads the samples at positions [first, first + batch) of the order.
+  void load(std::int64_t first);
 
   std::int64_t micro_batches() const { return inputs_.shape()[0] / micro_batch_; }
   View inputs() const { return inputs_; }  // [S, T] i32: the whole step's

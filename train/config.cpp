@@ -98,6 +98,17 @@ void Config::settings(Settings& s) {
   s.begin("checkpoints");
   s.key("at", checkpoints.at,
         fmt::format("steps whose model is saved, beside the final one: {}", Schedule::kRules).c_str());
+  s.key(
+      "resumable", checkpoints.resumable,
+      fmt::format("steps whose checkpoint keeps its optimizer, for nascent branch and replay; the last two always do: "
+                  "{}",
+                  Schedule::kRules)
+          .c_str());
+  s.end();
+
+  s.begin("branch");
+  s.key("parent", branch.parent, "folder of the run this one began from, as nascent branch writes it; empty: none");
+  s.key("step", branch.step, 0, kNoLimit, "of the parent's checkpoint");
   s.end();
 }
 

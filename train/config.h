@@ -53,8 +53,13 @@ struct Config {
   } eval;
 
   struct {
-    std::vector<std::string> at = {"pythia"};
+    std::vector<std::string> at = {"pythia"}, resumable = {"never"};
   } checkpoints;
+
+  struct {
+    std::string parent;  // the run's folder; empty: trained from its initialization
+    std::int64_t step = 0;
+  } branch;
 
   void settings(Settings& s);
   // What one key alone cannot tell: throws (input) and names the keys that do not fit together.

@@ -173,6 +173,7 @@ struct ConfigReader::Parsed {
   std::vector<std::string> known;                 // every key declared so far
 
   void read(const std::filesystem::path& path);
+  void parse(const std::string& text);
   void set(const std::string& assignment);
 
   // Declares a key; its node, or nothing where the default stays in force.
@@ -195,7 +196,10 @@ void ConfigReader::Parsed::read(const std::filesystem::path& path) {
   if (!stream || is_folder) {
     throw input_error("{}: cannot read this configuration: {}", file, std::strerror(is_folder ? EISDIR : errno));
   }
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  parse({std::istreambuf_iterator<char>(stream), {}});
+}
+
+void ConfigReader::Parsed::parse(const std::string& text) {
   try {
     root = toml::parse(text, file);
   } catch (const toml::parse_error& e) {
@@ -295,7 +299,17 @@ ConfigReader::ConfigReader(const std::vector<std::string>& overrides) : parsed_(
   for (const std::string& assignment : overrides) parsed_->set(assignment);
 }
 
+ConfigReader::ConfigReader(ConfigReader&&) noexcept = default;
 ConfigReader::~ConfigReader() = default;
+
+ConfigReader ConfigReader::of_text(const std::string& text, const std::string& called,
+                                   const std::vector<std::string>& overrides) {
+  ConfigReader reader(std::vector<std::string>{});
+  reader.parsed_->file = called;
+  reader.parsed_->parse(text);
+  for (const std::string& assignment : overrides) reader.parsed_->set(assignment);
+  return reader;
+}
 
 void ConfigReader::key(const char* name, std::int64_t& value, std::int64_t least, std::int64_t most, const char*) {
   const toml::node* node = parsed_->declare(name);
@@ -475,6 +489,12 @@ std::string ConfigWriter::text() const {
     }
   }
   return text;
+}
+
+std::vector<std::pair<std::string, std::string>> ConfigWriter::values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Declared& d : declared_) values.emplace_back(d.key(), d.value);
+  return values;
 }
 
 std::string ConfigWriter::explain(const std::string& key) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/settings.h"
@@ -20,6 +21,10 @@ class ConfigReader final : public Settings {
   explicit ConfigReader(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
   // Of overrides alone.
   explicit ConfigReader(const std::vector<std::string>& overrides);
+  // The same of a text; `called` stands for the file's name in errors.
+  static ConfigReader of_text(const std::string& text, const std::string& called,
+                              const std::vector<std::string>& overrides = {});
+  ConfigReader(ConfigReader&&) noexcept;
   ~ConfigReader() override;
 
   // Each replaces `value` when the file or an override holds the key. A number without a decimal point counts
@@ -62,6 +67,9 @@ class ConfigWriter final : public Settings {
 
   // Every declared key with the value it had when declared and its help as a comment, as TOML.
   std::string text() const;
+
+  // Every declared key and its value as TOML, in order.
+  std::vector<std::pair<std::string, std::string>> values() const;
 
   // Value, range and help of a key ("train.steps"), of all keys of a table ("train"), or of all ("").
   // Throws (input) and names the nearest known key when there is none.

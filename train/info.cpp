@@ -7,6 +7,7 @@
 #include "kernels/error.h"
 #include "kernels/stream.h"
 #include "model/hugging_face.h"
+#include "train/checkpoint.h"
 #include "train/metrics_db.h"
 #include "train/run_folder.h"
 #include "train/summary.h"
@@ -40,6 +41,9 @@ void print_info(const std::filesystem::path& path) {
   }
   const RunFolder run = RunFolder::open(path);
   fmt::print("{}: checkpoints of steps {}\n", path.string(), fmt::join(run.checkpoint_steps(), ", "));
+  const std::vector<std::int64_t> resumable = resumable_steps(run);
+  fmt::print("resumable: {}\n",
+             resumable.empty() ? "none" : fmt::format("those of steps {}", fmt::join(resumable, ", ")));
   print_summary(MetricsDb::open_for_reading(run.metrics()));
 }
 

@@ -11,10 +11,13 @@
 
 #include "kernels/error.h"
 #include "kernels/settings.h"
+#include "train/branch.h"
 #include "train/corpus.h"
 #include "train/generate.h"
 #include "train/info.h"
 #include "train/measure.h"
+#include "train/replay.h"
+#include "train/resume.h"
 #include "train/train.h"
 
 using namespace nascent;
@@ -41,6 +44,46 @@ void add_train(CLI::App& app, int& status) {
       "--check-nan", options->check_nan,
       "Look through the inputs and outputs of every operation; stop at the first NaN or infinity, by name");
   command->callback([options, &status] { status = train(*options); });
+}
+
+void add_resume(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("resume", "Go on with a run from its last checkpoint, to the bit");
+  auto options = std::make_shared<ResumeOptions>();
+  command->add_option("run", options->run, "The run's folder")->required();
+  command
+      ->add_option("--set", options->set, "A key in place of config.toml's, such as train.steps=200; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--from", options->from, "Step of an earlier checkpoint; later ones are set aside");
+  command->add_flag("--inexact", options->inexact,
+                    "Also where machine, build or number of threads are others, and so the bits");
+  command->add_flag("--check-nan", options->check_nan, "As of train");
+  command->callback([options, &status] { status = resume(*options); });
+}
+
+void add_branch(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("branch", "Begin a new run from another's checkpoint, with its optimizer");
+  auto options = std::make_shared<BranchOptions>();
+  command->add_option("run", options->run, "The folder of the run to begin from; it is only read")->required();
+  command->add_option("--step", options->step, "Step of a checkpoint that is resumable")->required();
+  command->add_option("--name", options->name, "Name of the new run")->required();
+  command
+      ->add_option("--set", options->set, "A key in place of the parent's, such as optimizer.lr=1e-4; may be repeated")
+      ->allow_extra_args(false);
+  command->callback([options, &status] { status = branch(*options); });
+}
+
+void add_replay(CLI::App& app) {
+  auto* command = app.add_subcommand("replay", "Repeat recorded steps with other probes and add their records");
+  auto options = std::make_shared<ReplayOptions>();
+  command->add_option("run", options->run, "The run's folder")->required();
+  command->add_option("--from", options->from, "First step whose records are added")->required();
+  command->add_option("--to", options->to, "Last step whose records are added")->required();
+  command->add_option(
+      "--start", options->start,
+      "Step of the checkpoint to start from, 0: the initialization; without it the last one that serves");
+  command->add_option("--set", options->set, "A probes.* key in place of the recorded one; may be repeated")
+      ->allow_extra_args(false);
+  command->callback([options] { replay(*options); });
 }
 
 void add_generate(CLI::App& app) {
@@ -193,6 +236,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   add_train(app, status);
+  add_resume(app, status);
+  add_branch(app, status);
+  add_replay(app);
   add_generate(app);
   add_corpus(app);
   add_measure(app);

@@ -98,6 +98,7 @@ MetricsDb MetricsDb::append(const std::filesystem::path& path) {
   open_for_reading(path);  // refuses what is not one
   MetricsDb db(path, SQLITE_OPEN_READWRITE);
   db.execute("PRAGMA journal_mode = WAL");
+  db.execute("DROP INDEX IF EXISTS points_by_series");  // finish() makes it again: writing with it is far slower
   db.prepare_to_write();
   return db;
 }
@@ -228,6 +229,27 @@ void MetricsDb::finish() {
 }
 
 // ---- Reading
+
+std::optional<std::int64_t> MetricsDb::first_step() const {
+  const Statement query = prepare("SELECT step FROM steps ORDER BY step LIMIT 1");
+  if (!row(query)) return std::nullopt;
+  return sqlite3_column_int64(query.get(), 0);
+}
+
+std::optional<std::string> MetricsDb::config_of(std::int64_t step) const {
+  const Statement query = prepare(
+      "SELECT config FROM runs WHERE attempt = (SELECT attempt FROM steps WHERE step = ? ORDER BY attempt DESC LIMIT "
+      "1)");
+  bind_all(query.get(), step);
+  if (!row(query)) return std::nullopt;
+  return text_column(query.get(), 0);
+}
+
+bool MetricsDb::has_event(std::int64_t step, const std::string& kind) const {
+  const Statement query = prepare("SELECT 1 FROM events WHERE step = ? AND kind = ?");
+  bind_all(query.get(), step, kind);
+  return row(query);
+}
 
 std::optional<std::int64_t> MetricsDb::last_step() const {
   const Statement query = prepare("SELECT step FROM steps ORDER BY step DESC LIMIT 1");

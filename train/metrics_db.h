@@ -54,6 +54,7 @@ class MetricsDb {
 
   // Starts an attempt: what follows is written under its number, which is returned (1, 2, ...).
   std::int64_t begin_run(const std::string& name, const std::string& version, const std::string& config);
+  std::int64_t attempt() const { return attempt_; }
   void write_step(const StepRow& row, std::span<const Record> records = {});
   void write(std::int64_t step, std::span<const Record> records);
   // `kind` is one word to search for: "resumed", "saved", "not_finite".
@@ -65,7 +66,11 @@ class MetricsDb {
   // ---- Reading
   // What several attempts have is read from the last of them.
 
+  std::optional<std::int64_t> first_step() const;  // of those written
   std::optional<std::int64_t> last_step() const;
+  // The config of the attempt that wrote the step.
+  std::optional<std::string> config_of(std::int64_t step) const;
+  bool has_event(std::int64_t step, const std::string& kind) const;
   std::optional<StepRow> step(std::int64_t step) const;
   std::vector<std::string> events(const std::string& kind) const;  // their texts, in order
   std::int64_t without_update() const;                             // of all steps, those that had none

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/error.h"
 #include "kernels/reduce.h"
 
 namespace nascent {
@@ -26,6 +27,34 @@ double Optimizer::gradient_norm(Stream& s) const {
     total += square;
   }
   return std::sqrt(total);
+}
+
+std::vector<NamedView> Optimizer::moments() const {
+  std::vector<NamedView> moments;
+  for (const State& state : states_) {
+    moments.push_back({state.parameter->name + ".first", state.first});
+    moments.push_back({state.parameter->name + ".second", state.second});
+  }
+  return moments;
+}
+
+void Optimizer::load(SafetensorsFile& file, const std::string& path) {
+  for (State& state : states_) {
+    for (const auto& [tensor, suffix] : {std::pair(state.first, ".first"), std::pair(state.second, ".second")}) {
+      const std::string name = state.parameter->name + suffix;
+      if (!file.has(name)) throw input_error("{}: no tensor {}, the optimizer cannot go on without it", path, name);
+      const View stored = file.at(name);
+      if (stored.shape() != tensor.shape() || stored.dtype() != tensor.dtype()) {
+        throw input_error("{}: {} is {} of shape {}, expected {} of shape {}", path, name, name_of(stored.dtype()),
+                          stored.shape().text(), name_of(tensor.dtype()), tensor.shape().text());
+      }
+      std::memcpy(tensor.address(), stored.address(), tensor.bytes());
+    }
+  }
+  if (file.names().size() != 2 * states_.size()) {
+    throw input_error("{}: holds {} tensors, expected two for each of {} parameters", path, file.names().size(),
+                      states_.size());
+  }
 }
 
 void Optimizer::update(Stream& s, const AdamW& rule, const std::function<void(const AppliedUpdate&)>& on_update) {

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <string>
+#include <vector>
 
+#include "data/safetensors.h"
 #include "kernels/adamw.h"
 #include "model/parameters.h"
 #include "probes/probe.h"
@@ -26,6 +29,11 @@ class Optimizer {
   // How many were applied: what corrects the moments' bias, and less than the steps where some had none.
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }  // with the moments of so many
+
+  // Both moments of every parameter, laid out as here: NAME.first and NAME.second.
+  std::vector<NamedView> moments() const;
+  // Takes them from a file. Throws (input) for a moment that is missing, of another shape or type, or of no parameter.
+  void load(SafetensorsFile& file, const std::string& path);
 
   std::size_t bytes() const { return slab_.bytes(); }
 

@@ -20,14 +20,12 @@ namespace {
 constexpr std::string_view kStep = "step_";
 constexpr std::string_view kPartial = ".partial";
 
-std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", kStep, step); }
-
 // The step of a finished checkpoint's name; nothing for any other name.
 std::optional<std::int64_t> step_of(const std::string& name) {
   std::int64_t step = 0;
   if (!name.starts_with(kStep)) return std::nullopt;
   std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
-  return name == checkpoint_name(step) ? std::optional(step) : std::nullopt;
+  return name == RunFolder::checkpoint_name(step) ? std::optional(step) : std::nullopt;
 }
 
 void make_folders(const fs::path& path) {
@@ -36,7 +34,21 @@ void make_folders(const fs::path& path) {
   if (error) throw input_error("{}: cannot make this folder: {}", path.string(), error.message());
 }
 
-bool is_free(const fs::path& path) { return !fs::exists(path) || (fs::is_directory(path) && fs::is_empty(path)); }
+bool is_free(const fs::path& path) {
+  if (!fs::exists(path)) return true;
+  return fs::is_directory(path) && std::ranges::all_of(fs::directory_iterator(path), [](const fs::directory_entry& e) {
+           return e.path().filename() == FolderLock::kFile;
+         });
+}
+
+// All but the lock, which stays in force meanwhile.
+void remove_contents(const fs::path& path) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    std::error_code error;
+    if (entry.path().filename() != FolderLock::kFile) fs::remove_all(entry.path(), error);
+    if (error) throw input_error("{}: cannot remove the earlier run: {}", path.string(), error.message());
+  }
+}
 
 bool is_run_folder(const RunFolder& run) { return fs::exists(run.config()) && fs::is_directory(run.checkpoints()); }
 
@@ -61,13 +73,13 @@ void RunFolder::require_free(const fs::path& path, bool overwrite) {
 
 RunFolder RunFolder::create(const fs::path& path, const std::string& config, bool overwrite) {
   require_free(path, overwrite);
-  const RunFolder run(path);
+  RunFolder run(path);
   if (!is_free(path)) {
-    std::error_code error;
-    fs::remove_all(path, error);
-    if (error) throw input_error("{}: cannot remove the earlier run: {}", path.string(), error.message());
+    run.lock_ = std::make_shared<FolderLock>(path);
+    remove_contents(path);
   }
   make_folders(run.checkpoints());
+  if (!run.lock_) run.lock_ = std::make_shared<FolderLock>(path);
   write_file(run.config(), config);
   return run;
 }
@@ -79,6 +91,15 @@ RunFolder RunFolder::open(const fs::path& path) {
   }
   return run;
 }
+
+RunFolder RunFolder::open_to_write(const fs::path& path) {
+  RunFolder run = open(path);
+  run.lock_ = std::make_shared<FolderLock>(path);
+  run.remove_partial_checkpoints();
+  return run;
+}
+
+std::string RunFolder::checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", kStep, step); }
 
 fs::path RunFolder::checkpoint(std::int64_t step) const { return checkpoints() / checkpoint_name(step); }
 
@@ -92,6 +113,19 @@ std::vector<std::int64_t> RunFolder::checkpoint_steps() const {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+std::int64_t RunFolder::set_aside_after(std::int64_t step, std::int64_t attempt) const {
+  std::int64_t count = 0;
+  for (const std::int64_t later : checkpoint_steps()) {
+    if (later <= step) continue;
+    const fs::path from = checkpoint(later), to = fmt::format("{}.before_attempt_{}", from.string(), attempt);
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) throw machine_error("{}: cannot rename to {}: {}", from.string(), to.string(), error.message());
+    ++count;
+  }
+  return count;
 }
 
 void RunFolder::remove_partial_checkpoints() const {

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "train/folder_lock.h"
 
 namespace nascent {
 
@@ -14,11 +17,14 @@ class RunFolder {
  public:
   // Throws as create does where a folder of this path cannot become this run's; makes and removes nothing.
   static void require_free(const std::filesystem::path& path, bool overwrite);
-  // Makes the folder and its config.toml. Throws (input) when it exists, unless `overwrite`, which removes an
-  // earlier run there but never a folder that is not a run; and when the folder cannot be made.
+  // Makes the folder, locked for this object and its copies, and its config.toml. Throws (input) when it exists,
+  // unless `overwrite`, which removes an earlier run there but never a folder that is not a run, or one that another
+  // process writes in; and when the folder cannot be made.
   static RunFolder create(const std::filesystem::path& path, const std::string& config, bool overwrite);
-  // An earlier run's folder. Throws (input) when it has no config.toml or no checkpoints folder.
+  // An earlier run's folder, to read. Throws (input) when it has no config.toml or no checkpoints folder.
   static RunFolder open(const std::filesystem::path& path);
+  // The same to go on writing: locked, and without what a killed save left.
+  static RunFolder open_to_write(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config() const { return path_ / "config.toml"; }
@@ -26,6 +32,7 @@ class RunFolder {
   std::filesystem::path arrays() const { return path_ / "arrays"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path checkpoint(std::int64_t step) const;  // checkpoints/step_00000512
+  static std::string checkpoint_name(std::int64_t step);      // step_00000512
 
   // Steps of the finished checkpoints, ascending.
   std::vector<std::int64_t> checkpoint_steps() const;
@@ -33,10 +40,15 @@ class RunFolder {
   // Removes what a killed save left. Only for who writes the run: another process may be saving.
   void remove_partial_checkpoints() const;
 
+  // Takes the name from the checkpoints after a step: step_00000512.before_attempt_2. They are kept, but no longer the
+  // run's. Returns how many.
+  std::int64_t set_aside_after(std::int64_t step, std::int64_t attempt) const;
+
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::filesystem::path path_;
+  std::shared_ptr<const FolderLock> lock_;  // none where it is only read
 };
 
 // Writes a checkpoint aside, in checkpoints/step_00000512.partial/. Until commit() returns, the earlier

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fmt/format.h>
+#include <initializer_list>
 #include <iterator>
 
 #include "data/counts.h"
@@ -24,10 +25,11 @@ double d(T number) {
   return static_cast<double>(number);
 }
 
-// How many of the steps 0 ... steps - 1 a schedule has.
-std::int64_t times(const Schedule& schedule, std::int64_t steps) {
+// How many of the steps 0 ... steps - 1 one of the schedules has.
+std::int64_t times(std::initializer_list<const Schedule*> schedules, std::int64_t steps) {
   std::int64_t n = 0;
-  for (std::int64_t step = 0; step < steps; ++step) n += schedule.at(step) ? 1 : 0;
+  for (std::int64_t step = 0; step < steps; ++step)
+    n += std::ranges::any_of(schedules, [step](const Schedule* s) { return s->at(step); }) ? 1 : 0;
   return n;
 }
 
@@ -81,6 +83,7 @@ RunPlan::RunPlan(Config config_, ProbeSet& probes_)
     : config(std::move(config_)),
       probes(probes_),
       checkpoints(Schedule::parse(config.checkpoints.at, "checkpoints.at")),
+      resumable(Schedule::parse(config.checkpoints.resumable, "checkpoints.resumable")),
       evaluations(Schedule::parse(config.eval.at, "eval.at")),
       data(std::make_unique<RunData>(config, probes.on() ? probes.set() : "")),
       model(std::make_unique<Transformer>(data->spec(config), config.dtype(), Transformer::Memory::kLater)) {
@@ -134,8 +137,11 @@ Needs RunPlan::disk() const {
   const std::vector<const Tap*> taps = measured_taps();
   for (const Tap* tap : taps) squares += d(tap->width) * d(tap->width);
   const double steps = d(config.train.steps),
-               saved = 1 + d(times(checkpoints, config.train.steps));  // the last one too
-  const double detailed = d(times(Schedule::parse({"log"}), config.train.steps));
+               saved = 1 + d(times({&checkpoints, &resumable}, config.train.steps));  // the last one too
+  // The last two, one being written, and those asked for.
+  const double with_moments = 3 + d(times({&resumable}, config.train.steps));
+  const Schedule log = Schedule::parse({"log"});
+  const double detailed = d(times({&log}, config.train.steps));
   constexpr double kOfTap = 85, kOfParameter = 5, kOfDetailedTap = 650, kBytesOfRecord = 65;
   double records = steps;
   if (!taps.empty()) {
@@ -144,24 +150,33 @@ Needs RunPlan::disk() const {
         steps * (kOfTap * d(taps.size()) + kOfParameter * parameters) + detailed * kOfDetailedTap * d(taps.size());
   }
   return {{fmt::format("checkpoints ({})", saved), saved * weights},
-          {"optimizer state of the last two and of one being written", 3 * 2 * weights},
+          {fmt::format("optimizer state ({})", with_moments), with_moments * 2 * weights},
           {"metrics.db", records * kBytesOfRecord},
           {"arrays", detailed * 2 * 4 * squares}};
 }
 
-void RunPlan::announce() const {
+std::string RunPlan::description(const std::filesystem::path& folder) const {
   const TransformerSpec& spec = model->spec();
-  fmt::print("{}: {}, {} parameters ({} layers of width {}, {} tokens of vocabulary)\n", config.name, spec.family,
-             model->parameters().count(), spec.layers, spec.width, spec.vocab);
-  fmt::print("{} documents of {} tokens to train on, {} documents held out\n", data->split.train.size(),
-             data->train_stream.size(), data->split.heldout.size());
-  fmt::print("{} steps of {} sequences of {} tokens\n", config.train.steps, config.train.batch, config.data.sequence);
-  const Needs of_memory = memory(), of_disk = disk();
-  const Room memory_there = memory_room(), disk_there = disk_room(folder());
-  fmt::print("{}\n{}\n", text("memory", of_memory, memory_there), text("disk", of_disk, disk_there));
+  return fmt::format(
+      "{}: {}, {} parameters ({} layers of width {}, {} tokens of vocabulary)\n"
+      "{} documents of {} tokens to train on, {} documents held out\n"
+      "{} steps of {} sequences of {} tokens\n"
+      "{}\n{}\n",
+      config.name, spec.family, model->parameters().count(), spec.layers, spec.width, spec.vocab,
+      data->split.train.size(), data->train_stream.size(), data->split.heldout.size(), config.train.steps,
+      config.train.batch, config.data.sequence, text("memory", memory(), memory_room()),
+      text("disk", disk(), disk_room(folder)));
+}
+
+void RunPlan::require_room(const std::filesystem::path& folder) const {
+  nascent::require_room("memory", memory(), memory_room());
+  nascent::require_room("disk", disk(), disk_room(folder));
+}
+
+void RunPlan::announce(const std::filesystem::path& folder) const {
+  fmt::print("{}", description(folder));
   std::fflush(stdout);
-  require_room("memory", of_memory, memory_there);
-  require_room("disk", of_disk, disk_there);
+  require_room(folder);
 }
 
 double step_operations(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {

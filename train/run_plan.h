@@ -46,15 +46,19 @@ struct RunPlan {
   std::filesystem::path folder() const { return std::filesystem::path("runs") / config.name; }
   // The model's slabs, the optimizer's and the batch's to the byte; the rest is of the order of what it names.
   Needs memory() const;
-  // Checkpoints are weights alone; metrics.db and arrays as if every probe ran at every step, with details where
+  // Checkpoints are weights alone, but for those that keep the optimizer; metrics.db and arrays as if every probe ran at every step, with details where
   // probes.detail has them by default.
   Needs disk() const;
-  // Prints what is trained, on how much, and the needs beside what there is; throws (input) where that is too little.
-  void announce() const;
+  // What is trained, on how much, and the needs beside what there is, in some lines. folder: of the run.
+  std::string description(const std::filesystem::path& folder) const;
+  // Throws (input) where there is too little.
+  void require_room(const std::filesystem::path& folder) const;
+  // Prints the one and does the other.
+  void announce(const std::filesystem::path& folder) const;
 
   Config config;
   ProbeSet& probes;
-  Schedule checkpoints, evaluations;
+  Schedule checkpoints, resumable, evaluations;
   std::unique_ptr<RunData> data;
   std::unique_ptr<Transformer> model;  // planned, without memory
 

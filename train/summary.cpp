@@ -12,13 +12,13 @@ std::string number(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
-void print_losses(const MetricsDb& metrics, std::int64_t last) {
+void print_losses(const MetricsDb& metrics, std::int64_t first, std::int64_t last) {
   fmt::print("\nLoss in nats per token\n");
-  fmt::print("  training, step 0          {}\n", number(metrics.step(0)->loss, 4));
+  fmt::print("  training, step {:<10} {}\n", first, number(metrics.step(first)->loss, 4));
   fmt::print("  training, step {:<10} {}\n", last, number(metrics.step(last)->loss, 4));
   const char* names[] = {"unigram", "bigram", "trigram"};
   for (int order = 1; order <= 3; ++order) {
-    const auto loss = metrics.value(0, "eval", "", "ngram_loss", fmt::format("order={}", order));
+    const auto loss = metrics.value(first, "eval", "", "ngram_loss", fmt::format("order={}", order));
     if (loss) fmt::print("  held out, {:<15} {}\n", names[order - 1], number(loss, 4));
   }
   const auto heldout = metrics.value(last + 1, "eval", "", "loss", "split=heldout_all");
@@ -52,9 +52,9 @@ void print_energy(const MetricsDb& metrics) {
 }  // namespace
 
 void print_summary(const MetricsDb& metrics) {
-  const auto last = metrics.last_step();
+  const auto first = metrics.first_step(), last = metrics.last_step();
   if (!last) return;
-  print_losses(metrics, *last);
+  print_losses(metrics, *first, *last);
   print_energy(metrics);
   if (const std::int64_t without = metrics.without_update(); without > 0) {
     fmt::print(
@@ -63,7 +63,7 @@ void print_summary(const MetricsDb& metrics) {
         without, *last + 1);
   }
   const double all = metrics.seconds(), probes = metrics.sum("seconds");
-  fmt::print("\n{} steps in {:.0f} s, of which probes took {:.1f}%\n", *last + 1, all, 100 * probes / all);
+  fmt::print("\n{} steps in {:.0f} s, of which probes took {:.1f}%\n", *last + 1 - *first, all, 100 * probes / all);
 }
 
 }  // namespace nascent

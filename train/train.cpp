@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "train/config_file.h"
+#include "kernels/error.h"
+#include "train/run_config.h"
 #include "train/summary.h"
 #include "train/trainer.h"
 
@@ -10,23 +11,16 @@ namespace nascent {
 
 namespace {
 
-ConfigWriter describe(Config& config, ProbeSet& probes) {
-  ConfigWriter writer;
-  config.settings(writer);
-  probes.settings(writer);
-  return writer;
-}
-
 // The run that is asked for: nothing is wrong with it, and it fits.
-RunPlan planned(const TrainOptions& options, Config& config, ProbeSet& probes) {
-  ConfigReader reader(options.config, options.set);
-  config.settings(reader);
-  probes.settings(reader);
-  reader.refuse_unknown();
-  config.check();
-  RunPlan plan(config, probes);
+RunPlan planned(const TrainOptions& options, RunConfig& run) {
+  if (const auto& branch = run.config.branch; !branch.parent.empty()) {
+    throw input_error(
+        "branch.parent = \"{}\": this run did not begin from its initialization; nascent branch {} --step {}",
+        branch.parent, branch.parent, branch.step);
+  }
+  RunPlan plan(run.config, run.probes);
   RunFolder::require_free(plan.folder(), options.overwrite);
-  plan.announce();
+  plan.announce(plan.folder());
   return plan;
 }
 
@@ -38,16 +32,12 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-void explain_config(const std::string& key) {
-  Config config;
-  ProbeSet probes;
-  fmt::print("{}\n", describe(config, probes).explain(key));
-}
+void explain_config(const std::string& key) { fmt::print("{}\n", RunConfig().writer().explain(key)); }
 
 void check_config(const TrainOptions& options) {
-  Config config;
-  ProbeSet probes;
-  const RunPlan plan = planned(options, config, probes);
+  RunConfig run(ConfigReader(options.config, options.set));
+  const Config& config = run.config;
+  const RunPlan plan = planned(options, run);
   const TransformerSpec& spec = plan.model->spec();
   Stream stream(Device::kCpu, static_cast<int>(config.threads));
   const double step = step_operations(spec, config.train.batch, config.data.sequence);
@@ -60,17 +50,22 @@ void check_config(const TrainOptions& options) {
 }
 
 int train(const TrainOptions& options) {
-  Config config;
-  ProbeSet probes;
-  RunPlan plan = planned(options, config, probes);
-  Trainer trainer(std::move(plan), describe(config, probes).text(), options.overwrite);
+  RunConfig run(ConfigReader(options.config, options.set));
+  const std::string text = run.text();
+  Trainer trainer(planned(options, run), text, options.overwrite);
   if (options.check_nan) trainer.check_finite();
+  return run_to_end(trainer);
+}
+
+int run_to_end(Trainer& trainer) {
   const int signal = trainer.run();
+  const std::string folder = trainer.folder().path().string();
   print_summary(trainer.metrics());
-  fmt::print("The run is in {}: config.toml, metrics.db, checkpoints/\n", trainer.folder().path().string());
+  fmt::print("The run is in {}: config.toml, metrics.db, checkpoints/\n", folder);
   if (signal == 0) return 0;
-  fmt::print("Signal {} ended it after {} of {} steps; {} is saved.\n", signal, trainer.steps_done(),
-             config.train.steps, trainer.folder().checkpoint(trainer.steps_done()).filename().string());
+  fmt::print("Signal {} ended it after {} of {} steps; {} is saved. To go on: nascent resume {}\n", signal,
+             trainer.steps_done(), trainer.config().train.steps, RunFolder::checkpoint_name(trainer.steps_done()),
+             folder);
   return 128 + signal;
 }
 

@@ -18,6 +18,10 @@ struct TrainOptions {
 // ended the run before its last step. Throws Error.
 int train(const TrainOptions& options);
 
+// The rest of a prepared run, its summary and what to know of how it ended. Returns the exit status as above.
+class Trainer;
+int run_to_end(Trainer& trainer);
+
 // `nascent config FILE --check`: all that train does before it takes memory and makes the run's folder, and an estimate of
 // the time. Throws Error where train would.
 void check_config(const TrainOptions& options);

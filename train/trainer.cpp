@@ -9,13 +9,11 @@
 
 #include "data/ngram.h"
 #include "data/probe_sequences.h"
-#include "kernels/build.h"
 #include "kernels/check_finite.h"
 #include "kernels/error.h"
 #include "kernels/reduce.h"
 #include "model/hugging_face.h"
 #include "train/evaluate.h"
-#include "train/info.h"
 #include "train/signals.h"
 
 namespace nascent {
@@ -43,11 +41,11 @@ StepProgress Trainer::step() {
   const double probe_seconds = probes_.seconds();
   stream_.enter_step(step_);
   // Weights that are not finite are no checkpoint: the verdict below will stop the run, with its records.
-  if (checkpoint_schedule_.at(step_) && weights_are_finite()) save();
+  if (checkpoint_due() && weights_are_finite()) save(SavedFor::kSchedule);
   if (eval_schedule_.at(step_)) evaluate_heldout(config_.eval.sequences);
 
   if (probes_.fixed_due(step_)) measure_fixed();
-  batches_.load(step_);
+  batches_.load(samples_);
   const bool probing = probes_.begin_step(step_, batches_.inputs(), batches_.targets());
   const double loss = forward_backward(probing);
   if (probing) probes_.finish(stream_, model_->parameters(), loss);
@@ -60,12 +58,11 @@ StepProgress Trainer::step() {
     row.clip = clip_factor(gradient_norm);
     update(row.lr, row.clip, probing);
   }
-  const Records& records = probes_.records();
   row.seconds = seconds_since(start);
-  metrics_.write_step(row, records);
-  for (const auto& [step, earlier] : probes_.take_retrospective()) metrics_.write(step, earlier);
+  record(row);
   if (verdict != Verdict::kUpdate) leave_out(verdict, loss, gradient_norm);
   ++step_;
+  samples_ += config_.train.batch;
   return {step_, loss, batches_.tokens(), row.seconds, probes_.seconds() - probe_seconds};
 }
 
@@ -112,7 +109,7 @@ void Trainer::measure_fixed() {
   probes_.finish_fixed(stream_);
   const Record record =
       evaluation_record("loss", "split=probe_set", total * scale, static_cast<std::uint64_t>(count * length));
-  metrics_.write(step_, {&record, 1});
+  write(step_, {&record, 1});
 }
 
 // As torch.nn.utils.clip_grad_norm_ does it, with its 1e-6.
@@ -127,19 +124,34 @@ void Trainer::leave_out(Verdict verdict, double loss, double gradient_norm) {
   const std::string what = no_target ? "no target in the batch, expected one or more"
                                      : fmt::format("loss is {}, norm of the gradient {}; expected finite numbers",
                                                    std::abs(loss), std::abs(gradient_norm));  // not "-nan"
-  metrics_.event(step_, no_target ? "no_target" : "not_finite", what + "; " + batches_.text());
+  event(no_target ? "no_target" : "not_finite", what + "; " + batches_.text());
   if (!no_target && config_.train.not_finite == "abort") stop(what);
   if (!weights_are_finite()) stop(what + ". The weights themselves are not finite, so no other batch can help");
-  if (metrics_.without_update_up_to(step_) >= config_.train.most_skips)
+  if (metrics_->without_update_up_to(step_) >= config_.train.most_skips)
     stop(fmt::format("{}. This is step {} in a row without an update (train.most_skips)", what,
                      config_.train.most_skips));
 }
 
 void Trainer::stop(const std::string& why) {
-  metrics_.event(step_, "stopped", why);
+  event("stopped", why);
   throw machine_error(
       "step {}: {}. The weights are those before this step; the last checkpoint is in {}, the batch in {}, events",
-      step_, why, folder_.checkpoints().string(), folder_.metrics().string());
+      step_, why, folder_->checkpoints().string(), folder_->metrics().string());
+}
+
+// The step, its records, and what it tells of earlier ones.
+void Trainer::record(const StepRow& row) {
+  write(row.step, probes_.records(), &row);
+  for (const auto& [step, earlier] : probes_.take_retrospective()) write(step, earlier);
+}
+
+void Trainer::write(std::int64_t step, std::span<const Record> records, const StepRow* row) {
+  if (diverted_) return diverted_(step, records, row);
+  row ? metrics_->write_step(*row, records) : metrics_->write(step, records);
+}
+
+void Trainer::event(const std::string& kind, const std::string& text) {
+  if (!diverted_) metrics_->event(step_, kind, text);
 }
 
 void Trainer::update(double lr, double clip, bool probing) {
@@ -159,7 +171,7 @@ std::unique_ptr<Transformer> with_memory(std::unique_ptr<Transformer> model) {
 
 }  // namespace
 
-Trainer::Trainer(RunPlan plan, const std::string& config_text, bool overwrite)
+Trainer::Trainer(RunPlan plan)
     : config_(std::move(plan.config)),
       probes_(plan.probes),
       stream_(Device::kCpu, static_cast<int>(config_.threads)),
@@ -167,47 +179,75 @@ Trainer::Trainer(RunPlan plan, const std::string& config_text, bool overwrite)
       model_(with_memory(std::move(plan.model))),
       optimizer_(model_->parameters(), probes_.may_need_updates()),
       batches_(data_->train, static_cast<std::uint64_t>(config_.seed.data), config_.train.batch, config_.micro_batch()),
+      order_{hash_of_token_file(config_.data.tokens), static_cast<std::int64_t>(data_->train.count()),
+             config_.data.sequence, config_.seed.data},
       checkpoint_schedule_(std::move(plan.checkpoints)),
-      eval_schedule_(std::move(plan.evaluations)),
-      folder_(RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite)),
-      metrics_(MetricsDb::create(folder_.metrics())) {
+      resumable_schedule_(std::move(plan.resumable)),
+      eval_schedule_(std::move(plan.evaluations)) {
   probes_.allocate();
-  probes_.store_in(folder_.arrays());
-  model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init));
-  metrics_.begin_run(config_.name, fmt::format("{}; {}; {} threads", version(), build_description(), stream_.threads()),
-                     config_text);
+}
+
+Trainer::Trainer(RunPlan plan, const std::string& config_text, bool overwrite) : Trainer(std::move(plan)) {
+  RunFolder folder = RunFolder::create(std::filesystem::path("runs") / config_.name, config_text, overwrite);
+  MetricsDb metrics = MetricsDb::create(folder.metrics());
+  initialize();
+  write_to(std::move(folder), std::move(metrics), config_text);
+}
+
+void Trainer::initialize() { model_->parameters().initialize(static_cast<std::uint64_t>(config_.seed.init)); }
+
+void Trainer::load(const std::filesystem::path& folder, const CheckpointState& state) {
+  load_weights(folder, *model_);
+  load_optimizer(optimizer_, folder, state);
+  step_ = saved_ = state.step;
+  // Another order (a branch's own) begins at its first sample.
+  samples_ = state.order == order_ ? state.samples : 0;
+}
+
+void Trainer::write_to(RunFolder folder, MetricsDb metrics, const std::string& config_text) {
+  folder_ = std::move(folder);
+  metrics_.emplace(std::move(metrics));
+  config_text_ = config_text;
+  probes_.store_in(folder_->arrays());
+  metrics_->begin_run(config_.name, environment().text(), config_text);
 }
 
 int Trainer::run() {
-  if (config_.eval.ngrams && data_->heldout) {
-    const NgramBaselines baselines =
-        ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_->spec().vocab);
-    Records records;
-    for (std::size_t order = 0; order < baselines.nats.size(); ++order) {
-      const std::string labels = fmt::format("order={}", order + 1);
-      records.push_back(evaluation_record("ngram_loss", labels, baselines.nats[order], baselines.targets));
-    }
-    metrics_.write(0, records);
-  }
+  if (config_.eval.ngrams && data_->heldout) record_ngrams();
   Signals signals;
   Progress progress(config_.train.steps);
   while (step_ < config_.train.steps && signals.stop() == 0) {
     progress.update(step());
-    if (signals.take_save() && weights_are_finite()) save();
+    if (signals.take_save() && weights_are_finite()) save(SavedFor::kSignal);
   }
   if (!weights_are_finite()) {
     throw machine_error("step {}: the last update made weights that are not finite; the last checkpoint is in {}",
-                        step_, folder_.checkpoints().string());
+                        step_, folder_->checkpoints().string());
   }
-  save();
   const bool stopped = step_ < config_.train.steps;
+  if (saved_ != step_) save(stopped ? SavedFor::kSignal : SavedFor::kEnd);
   if (stopped) {
-    metrics_.event(step_, "stopped", fmt::format("by signal {}", signals.stop()));
+    event("stopped", fmt::format("by signal {}", signals.stop()));
   } else {
     evaluate_heldout(0);
+    event("finished", fmt::format("{} steps", step_));
   }
-  metrics_.finish();
+  metrics_->finish();
   return stopped ? signals.stop() : 0;
+}
+
+// With the first step's records, once: they are the data's, not the model's.
+void Trainer::record_ngrams() {
+  const std::int64_t first = metrics_->first_step().value_or(step_);
+  if (metrics_->value(first, "eval", "", "ngram_loss", "order=1")) return;
+  const NgramBaselines baselines =
+      ngram_baselines(data_->train_stream, data_->heldout_stream, config_.data.sequence, model_->spec().vocab);
+  Records records;
+  for (std::size_t order = 0; order < baselines.nats.size(); ++order) {
+    const std::string labels = fmt::format("order={}", order + 1);
+    records.push_back(evaluation_record("ngram_loss", labels, baselines.nats[order], baselines.targets));
+  }
+  write(first, records);
 }
 
 void Trainer::evaluate_heldout(std::int64_t sequences) {
@@ -216,19 +256,36 @@ void Trainer::evaluate_heldout(std::int64_t sequences) {
   const Evaluation e = evaluate(stream_, *model_, *data_->heldout, sequences);
   const char* labels = sequences == 0 ? "split=heldout_all" : "split=heldout";
   const Record record = evaluation_record("loss", labels, e.loss, static_cast<std::uint64_t>(e.targets));
-  metrics_.write(step_, {&record, 1});
+  write(step_, {&record, 1});
 }
 
 bool Trainer::weights_are_finite() const {
   return std::ranges::all_of(model_->parameters(), [](const Parameter& p) { return first_not_finite(p.value) < 0; });
 }
 
-void Trainer::save() {
-  CheckpointWriter checkpoint(folder_, step_);
+bool Trainer::checkpoint_due() const {
+  return step_ != saved_ && (checkpoint_schedule_.at(step_) || resumable_schedule_.at(step_));
+}
+
+void Trainer::save(SavedFor reason) {
+  CheckpointWriter checkpoint(*folder_, step_);
   save_pretrained(checkpoint.path(), *model_);
   if (data_->tokenizer) data_->tokenizer->save_pretrained(checkpoint.path(), model_->spec().context);
+  CheckpointState state;
+  state.step = step_;
+  state.updates = optimizer_.updates();
+  state.samples = samples_;
+  state.saved_for = reason;
+  state.seed_init = config_.seed.init;
+  state.order = order_;
+  state.probe_set = probe_set();
+  state.environment = environment();
+  state.config = config_text_;
+  save_resumable(checkpoint.path(), std::move(state), optimizer_, probes_.state());
   checkpoint.commit();
-  metrics_.event(step_, "saved", folder_.checkpoint(step_).filename().string());
+  saved_ = step_;
+  event("saved", RunFolder::checkpoint_name(step_));
+  prune_resumable(*folder_, resumable_schedule_);
 }
 
 }  // namespace nascent
