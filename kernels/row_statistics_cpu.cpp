@@ -31,6 +31,19 @@ void add_row(double* total, const T* row, std::int64_t d, double factor) {
   for (std::int64_t j = 0; j < d; ++j) total[j] += factor * static_cast<double>(row[j]);
 }
 
+// What one row adds to its group. Not inlined: parallel_for has a copy of its body for one thread and one for several,
+// and a compiler may fuse these sums of products in one of them alone.
+template <class T>
+[[gnu::noinline]] void add_row_statistics(double* sum, double* unit, double* scalar, const T* row, std::int64_t d,
+                                          double factor, double weight) {
+  const double norm = std::sqrt(squared_norm(row, d));
+  add_row(sum, row, d, factor * weight);
+  if (norm > 0) add_row(unit, row, d, weight / norm);
+  scalar[kSumNorm] += weight * factor * norm;
+  scalar[kSumSquares] += weight * factor * norm * factor * norm;
+  scalar[norm == 0 ? kZeroRows : kUnitRows] += 1;
+}
+
 }  // namespace
 
 void row_statistics(Stream& s, Tensor sums, Tensor unit_sums, Tensor scalars, View x, View rows, View offsets,
@@ -50,14 +63,8 @@ void row_statistics(Stream& s, Tensor sums, Tensor unit_sums, Tensor scalars, Vi
         std::fill_n(scalar, kRowScalars, 0.0);
         for (std::int32_t at = offset[g]; at < offset[g + 1]; ++at) {
           const std::int64_t i = chosen[at];
-          const T* row = x.data<T>() + i * d;
-          const double f = factor ? factor.data<double>()[i] : 1, w = weight ? weight.data<double>()[i] : 1;
-          const double norm = std::sqrt(squared_norm(row, d));
-          add_row(sum, row, d, f * w);
-          if (norm > 0) add_row(unit, row, d, w / norm);
-          scalar[kSumNorm] += w * f * norm;
-          scalar[kSumSquares] += w * f * norm * f * norm;
-          scalar[norm == 0 ? kZeroRows : kUnitRows] += 1;
+          add_row_statistics(sum, unit, scalar, x.data<T>() + i * d, d, factor ? factor.data<double>()[i] : 1,
+                             weight ? weight.data<double>()[i] : 1);
         }
       }
     });
