@@ -154,7 +154,8 @@ TEST_CASE("sums over groups of rows are those of plain loops, with factors and w
   }
 }
 
-TEST_CASE("squared lengths along several bases side by side are those of plain loops, also at 1e-15 and of no columns") {
+TEST_CASE(
+    "squared lengths along several bases side by side are those of plain loops, also at 1e-15 and of no columns") {
   for (const Size& size : sizes()) {
     for (const double scale : {1.0, 1e-15}) {
       const Rows data(size, scale);
