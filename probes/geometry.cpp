@@ -35,7 +35,7 @@ Moments::Moments(std::int64_t width)
     : d(width), sum(static_cast<std::size_t>(width), 0.0), unit_sum(sum), mean(sum), scatter(width, width) {}
 
 void Moments::clear() {
-  n = zero_rows = n_centred = unit_rows = 0;
+  n = zero_rows = n_centred = weighted_rows = unit_rows = 0;
   sum_norm = sum_squares = largest = 0;
   finite = true;
   rounding = 1e-9;
@@ -54,6 +54,7 @@ void Moments::add(const Moments& other) {
     n_centred += other.n_centred;
   }
   n += other.n;
+  weighted_rows += other.weighted_rows;
   zero_rows += other.zero_rows;
   unit_rows += other.unit_rows;
   sum_norm += other.sum_norm;
@@ -145,7 +146,7 @@ Value participation_ratio_cross(const Moments& a, const Moments& b) {
 std::int64_t non_zero(const std::vector<double>& values, const Moments& m) {
   const auto is_zero = [&](double value) { return value <= m.rounding * values[0]; };
   const auto count = std::find_if(values.begin(), values.end(), is_zero) - values.begin();
-  return std::min<std::int64_t>(count, m.n_centred - 1);
+  return std::min<std::int64_t>(count, std::max(m.n_centred, m.weighted_rows) - 1);
 }
 
 Value effective_rank(const std::vector<double>& values) {

@@ -17,19 +17,20 @@ constexpr double kDifference = 1e-6;  // a difference of two sums below this par
 // up.
 struct Moments {
   std::int64_t d = 0;
-  std::int64_t n = 0;            // all vectors
-  std::int64_t zero_rows = 0;    // of them exactly zero
-  std::int64_t n_centred = 0;    // of them in mean and scatter (gradients: without zero rows)
-  std::int64_t unit_rows = 0;    // of them with a direction
-  double sum_norm = 0;           // sum ||x||
-  double sum_squares = 0;        // sum ||x||^2
-  double largest = 0;            // largest |x_ij|
-  bool finite = true;            // no NaN and no infinity was among them
-  double rounding = 1e-9;        // eigenvalues of scatter below this part of the largest count as zero
-  std::vector<double> sum;       // sum x [d]
-  std::vector<double> unit_sum;  // sum x/||x|| [d]
-  std::vector<double> mean;      // of the n_centred [d]
-  DenseMatrix scatter;           // sum (x - mean)(x - mean)^T over the n_centred [d, d]
+  std::int64_t n = 0;              // all vectors
+  std::int64_t zero_rows = 0;      // of them exactly zero
+  std::int64_t n_centred = 0;      // of them in mean and scatter (gradients: without zero rows)
+  std::int64_t weighted_rows = 0;  // how many rows weights have made n_centred of; 0: no weights
+  std::int64_t unit_rows = 0;      // of them with a direction
+  double sum_norm = 0;             // sum ||x||
+  double sum_squares = 0;          // sum ||x||^2
+  double largest = 0;              // largest |x_ij|
+  bool finite = true;              // no NaN and no infinity was among them
+  double rounding = 1e-9;          // eigenvalues of scatter below this part of the largest count as zero
+  std::vector<double> sum;         // sum x [d]
+  std::vector<double> unit_sum;    // sum x/||x|| [d]
+  std::vector<double> mean;        // of the n_centred [d]
+  DenseMatrix scatter;             // sum (x - mean)(x - mean)^T over the n_centred [d, d]
 
   explicit Moments(std::int64_t width = 0);
   void clear();
@@ -69,7 +70,8 @@ Value effective_rank(const std::vector<double>& values);  // exp(-sum p ln p), p
 Value pc1_share(const std::vector<double>& values);       // the largest one's share
 Value spectrum_slope(const std::vector<double>& values);  // of ln value on ln index
 
-// How many eigenvalues of m.scatter, largest first, are not zero: above m.rounding of the largest, and at most N - 1.
+// How many eigenvalues of m.scatter, largest first, are not zero: above m.rounding of the largest, and at most N - 1,
+// N the number of rows.
 std::int64_t non_zero(const std::vector<double>& values, const Moments& m);
 
 // The slope of y on x by least squares, three points or more; missing where x has no spread.

@@ -63,6 +63,7 @@ class RowEnergies {
   }
   SequenceShare share(const Sample& sample, const DenseMatrix& directions) const {
     SequenceShare share;
+    if (sample.left_out() == 0) return share;
     const std::size_t row = index_.at(&directions) * static_cast<std::size_t>(inside_.cols);
     share.inside = sums_by_sequence(sample, &inside_.data[row], true);
     for (std::int64_t i = 0; i < sample.sequences(); ++i) share.total.push_back(sample.scalar(i, kSumSquares));
@@ -169,7 +170,7 @@ class GradientEnergyProbe : public Probe {
     const double n = static_cast<double>(g.n);
     const DenseMatrix along = multiply(sample.sums, basis);  // [S, r]
     const std::vector<double> all_along = projected(basis, g.sum);
-    return {mean_share(g.sum, all_along, g.sum_squares, n), jackknife(sample.sequences(), [&](std::int64_t i) {
+    return {mean_share(g.sum, all_along, g.sum_squares, n), jackknife(sample.left_out(), [&](std::int64_t i) {
               return mean_share(less_row(g.sum, sample.sums, i), less_row(all_along, along, i),
                                 g.sum_squares - sample.scalar(i, kSumSquares), n - sample.rows_of(i));
             })};
@@ -179,7 +180,7 @@ class GradientEnergyProbe : public Probe {
     const DenseMatrix along = multiply(sample.sums, basis);
     const std::vector<double>&a = sample.halves[0].sum, &b = sample.halves[1].sum;
     const std::vector<double> a_along = projected(basis, a), b_along = projected(basis, b);
-    return {mean_share_cross(a, a_along, b, b_along), jackknife(sample.sequences(), [&](std::int64_t i) {
+    return {mean_share_cross(a, a_along, b, b_along), jackknife(sample.left_out(), [&](std::int64_t i) {
               return sample.number[static_cast<std::size_t>(i)] % 2 == 0
                          ? mean_share_cross(less_row(a, sample.sums, i), less_row(a_along, along, i), b, b_along)
                          : mean_share_cross(a, a_along, less_row(b, sample.sums, i), less_row(b_along, along, i));

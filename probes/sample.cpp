@@ -64,7 +64,10 @@ Moments moments_of(Stream& s, const Sample& sample, DType products, F&& belongs)
   }
   // Weights make every type of the selection one row.
   m.n_centred = static_cast<std::int64_t>(std::llround(weights));
-  if (weighted) m.n = m.n_centred;
+  if (weighted) {
+    m.n = m.n_centred;
+    m.weighted_rows = static_cast<std::int64_t>(rows.size());
+  }
   if (rows.empty() || !m.finite) return m;
   for (std::int64_t j = 0; j < d; ++j)
     m.mean[static_cast<std::size_t>(j)] = m.sum[static_cast<std::size_t>(j)] / weights;
@@ -99,8 +102,12 @@ Sample sample_of(Stream& s, const Array& array, Selection selection) {
   for (int half = 0; half < 2; ++half)
     sample.halves[half] =
         moments_of(s, sample, array.products, [half](std::int32_t number) { return number % 2 == half; });
-  sample.all = sample.halves[0];
-  sample.all.add(sample.halves[1]);
+  if (sample.selection.weight.empty()) {
+    sample.all = sample.halves[0];
+    sample.all.add(sample.halves[1]);
+  } else {  // the weights of a half do not add up to a number of rows
+    sample.all = moments_of(s, sample, array.products, [](std::int32_t) { return true; });
+  }
   return sample;
 }
 
@@ -135,20 +142,20 @@ std::vector<double> sums_by_sequence(const Sample& sample, const double* of_rows
 }
 
 Estimate Sample::mean_norm() const {
-  return {all.mean_norm(), jackknife(sequences(), [&](std::int64_t s) -> Value {
+  return {all.mean_norm(), jackknife(left_out(), [&](std::int64_t s) -> Value {
             return (all.sum_norm - scalar(s, kSumNorm)) / (static_cast<double>(all.n) - rows_of(s));
           })};
 }
 
 Estimate Sample::norm_of_mean() const {
-  return {all.norm_of_mean(), jackknife(sequences(), [&](std::int64_t s) -> Value {
+  return {all.norm_of_mean(), jackknife(left_out(), [&](std::int64_t s) -> Value {
             const double square = squared_distance(all.sum.data(), row_of(sums, s), all.d);
             return std::sqrt(square) / (static_cast<double>(all.n) - rows_of(s));
           })};
 }
 
 Estimate Sample::average_cosine() const {
-  return {all.average_cosine(), jackknife(sequences(), [&](std::int64_t s) -> Value {
+  return {all.average_cosine(), jackknife(left_out(), [&](std::int64_t s) -> Value {
             const double units = static_cast<double>(all.unit_rows) - scalar(s, kUnitRows);
             if (units < 2) return {};
             const double square = squared_distance(all.unit_sum.data(), row_of(unit_sums, s), all.d);

@@ -45,6 +45,9 @@ struct Sample {
     return rows_of(s) - (array.gradient ? scalar(s, kZeroRows) : 0);
   }
 
+  // Sequences that a standard error leaves out in turn. None of weighted rows: without one the weights would be others.
+  std::int64_t left_out() const { return selection.weight.empty() ? sequences() : 0; }
+
   // Mean of ||x||, norm of the mean of x, average cosine over pairs of rows with a direction.
   Estimate mean_norm() const;
   Estimate norm_of_mean() const;
