@@ -148,7 +148,6 @@ void Bases::save(ProbeState& state, const std::string& prefix) const {
 void Bases::load(const ProbeState& state, const std::string& prefix) {
   start_ = stored(state, prefix + "start/activation");
   pool_start_ = stored(state, prefix + "start/pool");
-  bases_.clear();
   const std::string bases = prefix + "basis/", end = "/directions";
   for (auto at = state.lower_bound(bases); at != state.end() && at->first.starts_with(bases); ++at) {
     if (!at->first.ends_with(end)) continue;

@@ -50,7 +50,7 @@ class Bases {
   const DenseMatrix& principal() const { return principal_; }
 
   void save(ProbeState& state, const std::string& prefix) const;
-  void load(const ProbeState& state, const std::string& prefix);
+  void load(const ProbeState& state, const std::string& prefix);  // beside bases imported since
 
  private:
   Basis fitted(const std::string& name, const Moments& m, DenseMatrix& start, bool full);
