@@ -258,7 +258,7 @@ class GradientEnergyProbe : public Probe {
               finite ? "no neighbourhood with a gradient" : "NaN or infinity");
     };
     const Energy e = sums.energy(d, r);
-    add("chance", sums.count > 0 ? Value(r / d) : Value());
+    add("chance", r / d);
     add("share", e.share);
     add("enrichment", e.enrichment);
     add("control_mean", e.control_mean);

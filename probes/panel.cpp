@@ -78,7 +78,9 @@ std::vector<Variant> variants_of(const Panel& panel, const TapStatistics& tap, b
     if (!gradient) {
       for (double& sigma : factor) sigma = 1 / sigma;
     }
-    variants.push_back({{{"view", "normed"}}, {positions.all(), std::move(factor), {}}});
+    // None where an activation is NaN, infinite, or without a scale.
+    if (std::ranges::all_of(factor, [](double f) { return std::isfinite(f); }))
+      variants.push_back({{{"view", "normed"}}, {positions.all(), std::move(factor), {}}});
   }
   if (!positions.token().empty()) {
     variants.push_back({{{"weight", "type"}}, by_type(positions, gradient ? tap.gradient() : tap.activation())});
