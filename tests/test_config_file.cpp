@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Example {
   std::string precision = "fp32";
   std::vector<std::string> save = {"log"};
   std::int64_t depth = 2;
+  std::vector<std::int64_t> edges = {1, 10};
+  std::map<std::string, std::string> basis;
 
   void declare(Settings& s) {
     s.begin("train");
@@ -35,6 +38,10 @@ struct Example {
     s.begin("model");
     s.key("tied", tied, "input and output embedding are one");
     s.key("depth", depth, 1, kNoLimit, "blocks");
+    s.end();
+    s.begin("probes");
+    s.key("edges", edges, 1, 1000, "lowest rank of each bin");
+    s.key("basis", basis, "imported bases");
     s.end();
     s.key("name", name, "of the run");
   }
@@ -136,6 +143,68 @@ TEST_CASE("config: a wrong value names key, place, value and what is expected") 
   CHECK(config.refusal("[train]\noptimizer = 3") == "train.optimizer = 3 at run.toml:2: expected a table [optimizer]");
 }
 
+TEST_CASE("config: a list of integers is replaced as a whole, by --set also without brackets") {
+  Config config;
+  using List = std::vector<std::int64_t>;
+  CHECK(config.refusal("[probes]\nedges = [1,\n 2, 1000]").empty());
+  CHECK(config.example.edges == List{1, 2, 1000});
+  CHECK(config.refusal("probes.edges = []").empty());
+  CHECK(config.example.edges.empty());
+  const std::map<std::string, List> given = {{"1,10,100", {1, 10, 100}}, {"[1, 5]", {1, 5}}, {"7", {7}}, {"", {}}};
+  for (const auto& [text, list] : given) {
+    INFO(text);
+    CHECK(config.refusal("probes.edges = [2]", {"probes.edges=" + text}).empty());
+    CHECK(config.example.edges == list);
+  }
+
+  const std::string expected = ": expected a list, each element an integer from 1 to 1000";
+  for (const std::string value :
+       {"5", "\"1,2\"", "[1, 2.0]", "[1, \"2\"]", "[[1, 2]]", "[true]", "[0]", "[1, 1001]", "[-1]"}) {
+    const std::string message = config.refusal("\nprobes.edges = " + value);
+    INFO(message);
+    CHECK(message.starts_with("probes.edges = "));
+    CHECK(message.ends_with(" at run.toml:2" + expected));
+  }
+  CHECK(config.refusal("probes.edges = { a = 1 }") == "probes.edges = a table at run.toml:1" + expected);
+  for (const std::string value : {"1,x", "1;2", "1,0", "1,2000", "1.5", "1,2.5", "true", "x", "1]", "\"1\""}) {
+    const std::string message = config.refusal("", {"probes.edges=" + value});
+    INFO(message);
+    CHECK(message.ends_with(" given by --set" + expected));
+    CHECK(message.find('\n') == std::string::npos);
+  }
+  CHECK(config.refusal("", {"probes.edgse=1,2"}) ==
+        "--set probes.edgse=1,2: unknown key probes.edgse; did you mean probes.edges?");
+}
+
+TEST_CASE("config: a table of texts takes its names from the user, from the file and from --set") {
+  Config config;
+  using Table = std::map<std::string, std::string>;
+  CHECK(config.refusal("[probes]\nbasis = {sae = 'a.st', \"b-2\" = 'dir/b c.st'}").empty());
+  CHECK(config.example.basis == Table{{"sae", "a.st"}, {"b-2", "dir/b c.st"}});
+  CHECK(config.refusal("[probes.basis]\nsae = 'a.st'", {"probes.basis.sae=b.st", "probes.basis.x_1=c.st"}).empty());
+  CHECK(config.example.basis == Table{{"sae", "b.st"}, {"x_1", "c.st"}});
+  CHECK(config.refusal("probes.basis = {}", {"probes.basis.sae=b.st"}).empty());
+  CHECK(config.example.basis == Table{{"sae", "b.st"}});
+  CHECK(config.refusal("[probes.basis]\n").empty());
+  CHECK(config.example.basis.empty());
+
+  const std::string table = ": expected a table of strings, {name = \"a\"}, names of letters, digits, - and _";
+  const std::string text = ": expected a string in quotes", name = ": expected a name of letters, digits, - and _";
+  CHECK(config.refusal("\nprobes.basis = 'a.st'") == "probes.basis = \"a.st\" at run.toml:2" + table);
+  CHECK(config.refusal("probes.basis = ['a.st']").ends_with(" at run.toml:1" + table));
+  CHECK(config.refusal("", {"probes.basis=a.st"}) == "probes.basis = \"a.st\" given by --set" + table);
+  CHECK(config.refusal("[probes.basis]\nsae = 3") == "probes.basis.sae = 3 at run.toml:2" + text);
+  CHECK(config.refusal("[probes.basis]\nsae.x = 'a'") == "probes.basis.sae = a table at run.toml:2" + text);
+  CHECK(config.refusal("", {"probes.basis.sae=3"}) == "probes.basis.sae = 3 given by --set" + text);
+  CHECK(config.refusal("", {"probes.basis.a.b=c"}) == "probes.basis.a = a table given by --set" + text);
+  CHECK(config.refusal("[probes.basis]\n'a.b' = 'c'") == "probes.basis.a.b = \"c\" at run.toml:2" + name);
+  CHECK(config.refusal("[probes.basis]\n'a b' = 'c'") == "probes.basis.a b = \"c\" at run.toml:2" + name);
+  CHECK(config.refusal("[probes.basis]\n'' = 'c'") == "probes.basis. = \"c\" at run.toml:2" + name);
+  CHECK(config.refusal("", {"probes.basis.a b=c"}) == "probes.basis.a b = \"c\" given by --set" + name);
+  CHECK(config.refusal("", {"probes.bases.a=c"}) ==
+        "--set probes.bases.a=c: unknown key probes.bases.a; did you mean probes.basis?");
+}
+
 TEST_CASE("config: every key nobody declared is refused, with the nearest known one") {
   Config config;
   CHECK(config.refusal("\n[train]\nsetps = 3\n\n[modle]\ntied = true\n") ==
@@ -173,6 +242,8 @@ TEST_CASE("config: what is written reads back as exactly the same values") {
       written.precision = "bf16";
       written.save = {"step 3", name, ""};
       written.depth = kNoLimit;
+      written.edges = {1, 1000};
+      written.basis = {{"sae", name}, {"4-b_C", ""}};
       ConfigWriter writer;
       written.declare(writer);
       CHECK(config.refusal(writer.text()).empty());
@@ -183,6 +254,8 @@ TEST_CASE("config: what is written reads back as exactly the same values") {
       CHECK(config.example.precision == written.precision);
       CHECK(config.example.save == written.save);
       CHECK(config.example.depth == written.depth);
+      CHECK(config.example.edges == written.edges);
+      CHECK(config.example.basis == written.basis);
     }
   }
 }
@@ -200,7 +273,10 @@ TEST_CASE("config: the text holds every key with its help, each table once and i
         "rate = 0.001  # peak learning rate\n"
         "\n[model]\n"
         "tied = true  # input and output embedding are one\n"
-        "depth = 2  # blocks\n");
+        "depth = 2  # blocks\n"
+        "\n[probes]\n"
+        "edges = [1, 10]  # lowest rank of each bin\n"
+        "basis = {}  # imported bases\n");
 }
 
 TEST_CASE("config: a key is explained by value, help and range") {
@@ -211,6 +287,10 @@ TEST_CASE("config: a key is explained by value, help and range") {
   CHECK(writer.explain("model") ==
         "model.tied = true\n    input and output embedding are one\n    true or false\n"
         "model.depth = 2\n    blocks\n    an integer, 1 or more\n");
+  CHECK(writer.explain("probes") ==
+        "probes.edges = [1, 10]\n    lowest rank of each bin\n    a list, each element an integer from 1 to 1000\n"
+        "probes.basis = {}\n    imported bases\n"
+        "    a table of strings, {name = \"a\"}, names of letters, digits, - and _\n");
   CHECK_THROWS_WITH(writer.explain("train.lr"), "unknown key train.lr; did you mean train.save?");
 }
 

@@ -114,6 +114,7 @@ constexpr const char* kBool = "true or false";
 constexpr const char* kString = "a string in quotes";
 constexpr const char* kStrings = "a list of strings, [\"a\", \"b\"]";
 constexpr const char* kTable = "a table of strings, {name = \"a\"}, names of letters, digits, - and _";
+constexpr const char* kPlainName = "a name of letters, digits, - and _";
 
 std::string expected_integers(std::int64_t least, std::int64_t most) {
   return "a list, each element " + expected_integer(least, most);
@@ -178,7 +179,7 @@ struct ConfigReader::Parsed {
 
   // Declares a key; its node, or nothing where the default stays in force.
   const toml::node* declare(const char* name);
-  Error refusal(const char* name, const toml::node& node, const std::string& expected) const;
+  Error refusal(const std::string& name, const toml::node& node, const std::string& expected) const;
   // value = [...] of a key given by --set as 1,10,100; nothing for what is no such list.
   std::optional<toml::table> as_list(const char* name, const toml::node& node) const;
 
@@ -256,10 +257,11 @@ const toml::node* ConfigReader::Parsed::declare(const char* name) {
   return table->get(name);
 }
 
-Error ConfigReader::Parsed::refusal(const char* name, const toml::node& node, const std::string& expected) const {
+Error ConfigReader::Parsed::refusal(const std::string& name, const toml::node& node,
+                                    const std::string& expected) const {
   const std::string key = dotted(tables, name);
-  const std::string place =
-      overridden.count(key) ? "given by --set" : fmt::format("at {}:{}", file, node.source().begin.line);
+  const std::size_t line = overridden.count(key) ? 0 : node.source().begin.line;  // 0 also: a table made by --set a.b=c
+  const std::string place = line == 0 ? "given by --set" : fmt::format("at {}:{}", file, line);
   return input_error("{} = {} {}: expected {}", key, toml_text(node), place, expected);
 }
 
@@ -384,10 +386,12 @@ void ConfigReader::key(const char* name, std::map<std::string, std::string>& val
   if (!node->is_table()) throw parsed_->refusal(name, *node, kTable);
   std::map<std::string, std::string> found;
   for (const auto& [inner, element] : *node->as_table()) {
+    const std::string own(inner.str()), full = fmt::format("{}.{}", name, own);
     const auto text = element.value_exact<std::string>();
-    if (!text || !is_plain_name(inner.str())) throw parsed_->refusal(name, *node, kTable);
-    parsed_->known.push_back(dotted(parsed_->tables, name) + "." + std::string(inner.str()));
-    found[std::string(inner.str())] = *text;
+    if (!is_plain_name(own)) throw parsed_->refusal(full, element, kPlainName);
+    if (!text) throw parsed_->refusal(full, element, kString);
+    parsed_->known.push_back(dotted(parsed_->tables, full));
+    found[own] = *text;
   }
   value = std::move(found);
 }
