@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 
 #include "kernels/parallel.h"
 
@@ -48,19 +47,9 @@ TapStatistics* Panel::find(const std::string& tap) const {
 void Panel::sum_up(Stream& s, const FitRequest& request) {
   for (const auto& tap : taps) tap->sum_up(s, positions, detail);
   // The fits of the taps are independent and run side by side.
-  std::vector<std::exception_ptr> failures(taps.size());
   parallel_for(s, static_cast<std::int64_t>(taps.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      try {
-        taps[i]->fit(request);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) taps[i]->fit(request);
   });
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
 }
 
 std::vector<Variant> variants_of(const Panel& panel, const TapStatistics& tap, bool gradient) {
