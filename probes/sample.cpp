@@ -41,7 +41,9 @@ Moments moments_of(Stream& s, const Sample& sample, DType products, F&& belongs)
   const bool weighted = !sample.selection.weight.empty();
   Moments m(d);
   double weights = 0;
-  m.finite = std::isfinite(array.largest);
+  // A square that overflows is as good as infinite.
+  const double largest = largest_of(sample);
+  m.finite = std::isfinite(largest * largest * static_cast<double>(array.x.size()));
   m.largest = m.finite ? array.largest : 0;
   m.rounding = rounding_of(products);
   std::vector<std::int32_t> rows;

@@ -337,3 +337,18 @@ TEST_CASE("the table has a line for each record, its columns one below the other
   }
   CHECK_FALSE(std::getline(text, line));
 }
+
+TEST_CASE("numbers whose squares overflow count as infinite") {
+  const TemporaryFolder folder;
+  std::vector<double> values(36, 1);
+  for (std::size_t i = 0; i < values.size(); i += 5) values[i] = -1e200;
+  for (const char* probe : {"moments", "tangent", "gradient_energy"}) {
+    for (const char* array : {"h:embed", "g:embed"}) {
+      write_stored(folder.file("x.st"), with({{array, doubles({9, 4}, values)}}));
+      const Records records = measure({folder.file("x.st"), probe, {"rank=1", "local=knn"}, {}});
+      std::size_t missing = 0;
+      for (const Record& r : records) missing += r.reason == "NaN or infinity";
+      CHECK((missing > 0 || (std::string(probe) == "tangent" && array[0] == 'g')));
+    }
+  }
+}
