@@ -161,11 +161,11 @@ void row_cosines(Stream& s, Tensor out, View x, View y, View rows) {
   const std::int64_t d = x.cols();
   require_shape("row_cosines", "out", out, {rows.size()});
   require_shape("row_cosines", "y", y, x.shape());
-  dispatch(x.dtype(), [&]<class T>() {
+  const auto cosines = [&](const auto* x_rows, const auto* y_rows) {
     parallel_for(s, rows.size(), 16, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t i = rows.data<std::int32_t>()[at];
-        const T *a = x.data<T>() + i * d, *b = y.data<T>() + i * d;
+        const auto *a = x_rows + i * d, *b = y_rows + i * d;
         const double norms = std::sqrt(squared_norm(a, d)) * std::sqrt(squared_norm(b, d));
         double product = 0;
 #pragma omp simd reduction(+ : product)
@@ -173,7 +173,8 @@ void row_cosines(Stream& s, Tensor out, View x, View y, View rows) {
         out.data<double>()[at] = norms > 0 ? product / norms : std::nan("");
       }
     });
-  });
+  };
+  dispatch(x.dtype(), [&]<class X>() { dispatch(y.dtype(), [&]<class Y>() { cosines(x.data<X>(), y.data<Y>()); }); });
 }
 
 }  // namespace nascent::cpu

@@ -352,3 +352,22 @@ TEST_CASE("numbers whose squares overflow count as infinite") {
     }
   }
 }
+
+TEST_CASE("gradients of neighbouring taps may be of different types") {
+  const TemporaryFolder folder;
+  File file = small_file();
+  write_stored(folder.file("x.st"), file);
+  const MeasureOptions options{folder.file("x.st"), "moments", {}, {}};
+  const Records floats = measure(options);
+  std::vector<float> values(36);
+  std::memcpy(values.data(), file.at("g:embed").bytes.data(), file.at("g:embed").bytes.size());
+  file["g:embed"] = doubles({9, 4}, {values.begin(), values.end()});
+  write_stored(folder.file("x.st"), file);
+  const Records mixed = measure(options);
+  const auto cosine = [](const Records& records) {
+    const Record* record = find(records, "embed", "cos_next", "of=gradient");
+    REQUIRE(record != nullptr);
+    return record->value.value();
+  };
+  CHECK(cosine(mixed) == Approx(cosine(floats)).epsilon(1e-12));
+}
