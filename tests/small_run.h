@@ -43,6 +43,7 @@ class RunPlace {
 inline Config small_config(const std::string& name) {
   Config c;
   c.name = name;
+  c.threads = 1;  // several would mostly wait for each other at these sizes
   c.model.vocab = 50;
   c.model.width = 24;
   c.model.layers = 2;

@@ -241,10 +241,11 @@ TEST_CASE("NaN or infinity in an array makes what is computed of it missing, and
     return r.key == "n" || r.key == "zero_rows" || r.key == "rank" || r.key == "chance";
   };
   const auto is_of = [&](const Record& r) {
-    if (is_size(r) && r.key != "chance") return false;
     const bool gradient = array[0] == 'g', here = r.tap == array.substr(2);
     const bool neighbourhoods = r.labels == "basis=token" || r.labels == "basis=knn";
-    if (r.key == "chance") return here && neighbourhoods && (!gradient || r.probe == "gradient_energy");
+    // The mean of each neighbourhood's own chance, where there are any.
+    if (r.key == "chance" && r.probe == "tangent" && neighbourhoods) return here && !gradient;
+    if (is_size(r)) return false;
     if (r.key == "cos_next") return gradient;  // of both taps
     if (!here) return false;
     if (r.probe == "moments") return (labels_of(r.labels).at("of") == "gradient") == gradient;

@@ -61,10 +61,11 @@ class Workplace {
   fs::path back_;
 };
 
-// A small run with every probe at every tap; more keys may follow.
+// A small run with every probe; more keys may follow.
 std::unique_ptr<RunConfig> small_run(const std::string& name, std::vector<std::string> set = {}) {
   set.insert(set.begin(), "name=" + name);
   return std::make_unique<RunConfig>(ConfigReader::of_text(R"(
+threads = 1
 [model]
 vocab = 50
 width = 24
@@ -85,7 +86,7 @@ lr = 3e-3
 at = ["never"]
 [probes]
 rank = 5
-taps = ["*"]
+taps = ["embed", "blocks.1.resid_post", "blocks.0.mlp.post"]
 )",
                                                            "small_run", set));
 }

@@ -27,7 +27,8 @@ struct Outcome {
 
 Outcome run(Config config, bool with_probes) {
   ProbeSet probes;
-  configure(probes, with_probes ? kEverything : std::vector<std::string>{"probes.on=false"});
+  // Every tap at every step, in detail at some.
+  configure(probes, with_probes ? std::vector<std::string>{"probes.taps=[\"*\"]", "probes.rank=5"} : kNoProbes);
   Trainer trainer(config, probes, "", true);
   Outcome outcome;
   for (std::int64_t i = 0; i < config.train.steps; ++i) outcome.losses.push_back(trainer.step().loss);
