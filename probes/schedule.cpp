@@ -35,8 +35,10 @@ Schedule Schedule::parse(const std::vector<std::string>& rules, const std::strin
     } else if ((read_number(after("every "), number) || read_number(text, number)) && number > 0) {
       schedule.rules_.push_back({Rule::Kind::kEvery, number});
     } else {
-      throw input_error("{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or \"never\"",
-                        key, text);
+      throw input_error(
+          "{}: \"{}\" is no schedule, expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or "
+          "\"never\"",
+          key, text);
     }
   }
   return schedule;
