@@ -49,7 +49,8 @@ TEST_CASE("a bad configuration is refused in one line that names place and expec
   write(place.path / "typo.toml", std::string(kConfig) + "setps = 5\n");
   write(place.path / "type.toml", std::string(kConfig) + "micro_batch = \"two\"\n");
   write(place.path / "broken.toml", "name = \n");
-  const std::string no_schedule = "is no schedule, expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or \"never\"";
+  const std::string no_schedule =
+      "is no schedule, expected \"every K\", \"log\", \"pythia\", \"log+K\", \"step S\" or \"never\"";
   const std::vector<Refused> files = {
       {"typo.toml", "typo.toml:14: unknown key train.setps; did you mean train.steps?"},
       {"type.toml", "train.micro_batch = \"two\" at type.toml:14: expected an integer from 0 to 16777216"},
