@@ -68,6 +68,9 @@ inline double rms(const std::vector<double>& v) {
   return v.empty() ? 0 : std::sqrt(square / static_cast<double>(v.size()));
 }
 
+// The larger of two errors; NaN, and so it stays, where either is: `!(larger <= tolerance)` catches it.
+inline double larger(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
+
 // The worst |a - b| / (|b| + rms of b + 1e-3 rms of all gradients): what a tolerance is compared with. Plain relative
 // error cannot hold: a key bias has gradient exactly 0. NaN where either has one, so that `!(error <= tolerance)`
 // catches it.
@@ -76,7 +79,7 @@ inline double gradient_error(const std::vector<double>& a, const std::vector<dou
   double worst = a.size() == b.size() ? 0 : std::nan("");
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
     const double error = a[i] == b[i] ? 0 : std::abs(a[i] - b[i]) / (std::abs(b[i]) + floor);
-    if (!(error <= worst)) worst = error;
+    worst = larger(worst, error);
   }
   return worst;
 }

@@ -45,9 +45,9 @@ TEST_CASE("attention is its formula over exactly the positions that its mask let
           }
           for (std::int64_t k = 0; k < c.d; ++k) {
             const double got = y.data<double>()[((b * c.t + i) * h_count + h) * c.d + k];
-            worst = std::max(worst, std::abs(got - wanted[static_cast<std::size_t>(k)] / total));
+            worst = larger(worst, std::abs(got - wanted[static_cast<std::size_t>(k)] / total));
           }
-          worst = std::max(worst, std::abs(lse.data<double>()[(b * h_count + h) * c.t + i] - std::log(total)));
+          worst = larger(worst, std::abs(lse.data<double>()[(b * h_count + h) * c.t + i] - std::log(total)));
         }
       }
     }

@@ -416,7 +416,7 @@ TEST_CASE("a scatter matrix is that of a plain loop, beyond every block of rows 
         sum += (Memory::get(x, i * d + j) - moments.mean[static_cast<std::size_t>(j)]) *
                (Memory::get(x, i * d + k) - moments.mean[static_cast<std::size_t>(k)]);
       }
-      worst = std::max(worst, std::abs(moments.scatter(j, k) - sum));
+      worst = larger(worst, std::abs(moments.scatter(j, k) - sum));
     }
   }
   CHECK(worst <= 1e-9);  // of sums near 1e3

@@ -36,7 +36,7 @@ class Worst {
  public:
   void see(double got, double want, double scale) {
     const double error = got == want || (std::isnan(got) && std::isnan(want)) ? 0 : std::abs(got - want) / scale;
-    if (!(error <= worst_)) worst_ = error;
+    worst_ = larger(worst_, error);
   }
   double value() const { return worst_; }
 

@@ -30,7 +30,7 @@ struct Golden {
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double worst = a.size() == b.size() ? 0 : std::nan("");
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (!(std::abs(a[i] - b[i]) <= worst)) worst = std::abs(a[i] - b[i]);
+    worst = larger(worst, std::abs(a[i] - b[i]));
   }
   return worst;
 }
