@@ -38,6 +38,8 @@ struct FitRequest {
 
 class Bases {
  public:
+  static constexpr const char* kOwnNames[] = {"current", "early", "early_so_far", "init"};
+
   Bases(std::int64_t width, BasisChoice choice) : width_(width), choice_(choice) {}
 
   void import(const std::string& name, DenseMatrix directions);

@@ -128,6 +128,8 @@ void ProbeSet::plan_panel(Followed& followed, const std::vector<Tap*>& taps, std
       panel.taps.push_back(std::make_unique<TapStatistics>(*tap, facts_.dtype, positions, panel.choice.basis));
   }
   for (const auto& [name, path] : basis_files_) {
+    if (std::ranges::count(Bases::kOwnNames, name) > 0)
+      throw input_error("probes.basis.{}: a run's own basis has this name, expected another", name);
     bool used = false;
     for (auto& [tap, directions] : read_bases(path)) {
       TapStatistics* statistics = panel.find(tap);

@@ -76,7 +76,8 @@ Estimate Shares::first_positions() const {
   const Value se = jackknife(sample_.sequences(), [&](std::int64_t s) -> Value {
     const auto i = static_cast<std::size_t>(s);
     const double left = n - sample_.centred_of(s);
-    if (left < 1) return {};
+    const double rest = count - (first[i].empty() ? 0 : 1);
+    if (left < 1 || rest == 0) return {};
     const std::vector<double> y = sums_about_mean(s);
     double along = 0, shift = 0;
     for (std::size_t j = 0; j < d; ++j) {
@@ -84,9 +85,9 @@ Estimate Shares::first_positions() const {
       along += delta * (all_first[j] - (first[i].empty() ? 0 : first[i][j]));
       shift += delta * delta;
     }
-    const double rest = count - (first[i].empty() ? 0 : 1);
     return quotient(inside - squared(first[i]) - 2 * along + rest * shift, total_ - by_sequence_[i] - left * shift);
   });
+  if (count == 0) return {};  // none of them is among these rows
   return {quotient(inside, total_), se};
 }
 

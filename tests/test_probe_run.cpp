@@ -164,5 +164,7 @@ TEST_CASE("a probe set or a basis that does not fit the run is refused before it
   write_basis("skewed.safetensors", "blocks.1.resid_post", q);
   const Failure skewed = failure_of([&] { run_of(config, everything({"probes.basis.mine=skewed.safetensors"})); });
   CHECK(skewed.says("expected orthonormal columns"));
+  const Failure own = failure_of([&] { run_of(config, everything({"probes.basis.early=skewed.safetensors"})); });
+  CHECK(own.says("probes.basis.early: a run's own basis has this name"));
   CHECK(!std::filesystem::exists("runs/refused"));
 }

@@ -435,7 +435,7 @@ TEST_CASE(
   run_to("off", 3, {"probes.on=false"});
   const Failure failure = failure_of([] { open_resumed({"runs/off", {"probes.on=true"}, {}}); });
   CHECK(failure.exit_code == 2);
-  CHECK(failure.says("checkpoints/step_00000003: the probes kept no step/blocks.0.attn_out/start/"));
+  CHECK(failure.says("checkpoints/step_00000003: the probes kept no step/blocks.0.mlp.post/start/"));
   run_to("on", 3);
   const Resumed resumed = open_resumed({"runs/on", {"probes.norms.on=false", "probes.moments.at=[\"every 9\"]"}, {}});
   go_to(*resumed.trainer, 5);

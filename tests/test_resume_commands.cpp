@@ -111,7 +111,7 @@ TEST_CASE("a run ended by a signal and resumed has the records and checkpoints o
         read(place.weights("whole", static_cast<int>(last) + 5)));
 }
 
-TEST_CASE("a complete run says so and changes nothing; with more steps it goes on") {
+TEST_CASE("a complete run says so and changes nothing, with more steps it goes on") {
   const Workplace place;
   require(place.run("train tiny.toml" + kNoProbes));
   const auto files = files_of(place.path / "runs/tiny");

@@ -228,6 +228,10 @@ Records measure(const MeasureOptions& options) {
   Records records;
   Recorder recorder(records, options.probe);
   probe->report(s, panel, recorder);
+  if (records.empty()) {
+    throw input_error("{}: nothing here for --probe {}, expected {}", options.file.string(), options.probe,
+                      options.probe == "gradient_energy" ? "g:TAP and a basis (h:TAP or basis:NAME:TAP)" : "h:TAP");
+  }
   return records;
 }
 
