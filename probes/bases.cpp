@@ -86,7 +86,7 @@ void Bases::fit(const Sample& activation, const FitRequest& request) {
 
   if (request.pool && spectrum_of(activation.all)) {
     add_to_pool(activation);
-    put(fitted("early_so_far", pooled_[0], pool_start_, false));
+    put(fitted("early_so_far", pooled_[0], none, true));
   }
   if (request.close && has_pool()) {
     Basis early = fitted("early", pooled_[0], none, true);
@@ -125,7 +125,6 @@ constexpr const char* kPools[] = {"pool/all", "pool/even", "pool/odd"};
 
 void Bases::save(ProbeState& state, const std::string& prefix) const {
   state[prefix + "start/activation"] = start_;
-  state[prefix + "start/pool"] = pool_start_;
   for (const Basis& basis : bases_) {
     if (basis.name == "current") continue;  // refitted before it is used
     const std::string at = prefix + "basis/" + basis.name + "/";
@@ -147,7 +146,6 @@ void Bases::save(ProbeState& state, const std::string& prefix) const {
 
 void Bases::load(const ProbeState& state, const std::string& prefix) {
   start_ = stored(state, prefix + "start/activation");
-  pool_start_ = stored(state, prefix + "start/pool");
   const std::string bases = prefix + "basis/", end = "/directions";
   for (auto at = state.lower_bound(bases); at != state.end() && at->first.starts_with(bases); ++at) {
     if (!at->first.ends_with(end)) continue;

@@ -62,7 +62,7 @@ class Bases {
   std::int64_t width_;
   BasisChoice choice_;
   std::vector<Basis> bases_;
-  DenseMatrix start_, pool_start_;  // where the next fit's eigenvectors start from
+  DenseMatrix start_;  // where the next fit's eigenvectors start from
   DenseMatrix principal_;
   Moments pooled_[3];  // early's window so far: all, even, odd sequences
 };

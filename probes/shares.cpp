@@ -12,6 +12,13 @@ double squared(const std::vector<double>& v) { return std::inner_product(v.begin
 
 Value quotient(double a, double b) { return b > 0 ? Value(a / b) : Value(); }
 
+// The sum of ||x - mu||^2 of a sample without a sequence, or nothing where that counts as zero or is of one row.
+Value spread_without(const Sample& sample, std::int64_t s, double spread) {
+  const double rows = static_cast<double>(sample.all.n_centred) - sample.centred_of(s);
+  const double squares = sample.all.sum_squares - sample.scalar(s, kSumSquares);
+  return rows >= 2 && spread > kCancelled * squares ? Value(spread) : Value();
+}
+
 }  // namespace
 
 Shares::Shares(Stream& s, const Sample& sample) : sample_(sample) {
@@ -77,7 +84,7 @@ Estimate Shares::first_positions() const {
     const auto i = static_cast<std::size_t>(s);
     const double left = n - sample_.centred_of(s);
     const double rest = count - (first[i].empty() ? 0 : 1);
-    if (left < 1 || rest == 0) return {};
+    if (rest == 0) return {};
     const std::vector<double> y = sums_about_mean(s);
     double along = 0, shift = 0;
     for (std::size_t j = 0; j < d; ++j) {
@@ -85,7 +92,8 @@ Estimate Shares::first_positions() const {
       along += delta * (all_first[j] - (first[i].empty() ? 0 : first[i][j]));
       shift += delta * delta;
     }
-    return quotient(inside - squared(first[i]) - 2 * along + rest * shift, total_ - by_sequence_[i] - left * shift);
+    const Value spread = spread_without(sample_, s, total_ - by_sequence_[i] - left * shift);
+    return spread ? quotient(inside - squared(first[i]) - 2 * along + rest * shift, *spread) : Value();
   });
   if (count == 0) return {};  // none of them is among these rows
   return {quotient(inside, total_), se};
@@ -210,9 +218,10 @@ Shares::ByType Shares::by_type(Stream& s, const std::vector<std::int32_t>& key) 
     const PairSums::Types types = sums.without(left_out);
     if (left_out < 0) return quotient(types.between, total_);
     const double left = static_cast<double>(sample_.all.n_centred) - sample_.centred_of(left_out);
-    if (left < 1) return {};
     const double shift = squared(sums_about_mean(left_out)) / left;
-    return quotient(types.between - shift, total_ - by_sequence_[static_cast<std::size_t>(left_out)] - shift);
+    const double rest = total_ - by_sequence_[static_cast<std::size_t>(left_out)] - shift;
+    const Value spread = spread_without(sample_, left_out, rest);
+    return spread ? quotient(types.between - shift, *spread) : Value();
   };
   const auto estimate = [&](const auto& of) { return Estimate{of(-1), jackknife(sample_.sequences(), of)}; };
   ByType result;
