@@ -162,7 +162,7 @@ void Bases::load(const ProbeState& state, const std::string& prefix) {
     Moments& m = pooled_[i] = Moments(width_);
     m.scatter = stored(state, prefix + kPools[i] + "/scatter");
     m.mean = stored(state, prefix + kPools[i] + "/mean").data;
-    const DenseMatrix& scalars = stored(state, prefix + kPools[i] + "/scalars");
+    const DenseMatrix scalars = stored(state, prefix + kPools[i] + "/scalars");
     m.n_centred = static_cast<std::int64_t>(scalars.data.at(0));
     m.sum_squares = scalars.data.at(1);
     m.rounding = scalars.data.at(2);
