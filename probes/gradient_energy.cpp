@@ -6,6 +6,7 @@
 // beside the most that any r directions hold (ceiling) and the next r principal directions as a control. G is what the
 // optimizer uses: every counted position of every micro-batch, before clipping. On detailed steps also by bins of token
 // frequency, against drawn subspaces, and for other views of the positions.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/parallel.h"

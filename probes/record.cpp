@@ -1,5 +1,7 @@
 #include "probes/record.h"
 
+#include <algorithm>
+
 namespace nascent {
 
 std::string text_of(const Labels& labels) {

@@ -1,4 +1,5 @@
 // Bases: what they are fitted to, when they are born and frozen, and that their state goes on to the bit.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "probes/bases.h"

@@ -1,5 +1,7 @@
 // Standard errors are what leaving out each sequence (or each group of sequences) by hand gives, and cover the truth as
 // often as they promise.
+#include <algorithm>
+
 #include "data/counts.h"
 #include "probes/jackknife.h"
 #include "tests/catch.h"

@@ -1,4 +1,5 @@
 // What must read nothing where there is nothing, and the truth where it was planted.
+#include <limits>
 #include <map>
 
 #include "data/counts.h"

@@ -1,4 +1,5 @@
 // What a run does with a loss or gradient that is not finite, with a batch without targets, and with --check-nan.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,6 @@
 // The measures on data whose answer is known: the specification's worked numbers, planted subspaces, isotropic noise,
 // and what must be missing.
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // Runs that stop and go on: what they are afterwards, to the bit.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

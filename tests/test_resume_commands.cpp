@@ -1,5 +1,6 @@
 // resume, branch and replay from outside: whole runs that end badly, what is refused, and what stays as it was.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>

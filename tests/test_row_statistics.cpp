@@ -1,5 +1,6 @@
 // Kernels that sum over rows, against plain loops in double: odd sizes, lists of rows, empty groups, zero rows, and the
 // same bits for any number of threads.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -1,4 +1,5 @@
 // Whole runs: what may not change a bit, and what a run leaves behind.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>

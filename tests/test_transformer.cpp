@@ -1,4 +1,6 @@
 // The transformer against PyTorch and transformers (tests/golden/make_*.py), and against itself.
+#include <algorithm>
+
 #include "tests/catch.h"
 #include "tests/golden.h"
 #include "train/optimizer.h"

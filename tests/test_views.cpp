@@ -1,4 +1,5 @@
 // Views, weights and choices of positions are what a panel of rows changed by hand reads.
+#include <algorithm>
 #include <map>
 
 #include "tests/catch.h"

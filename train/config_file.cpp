@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "train/needs.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
 #include <limits>
