@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/error.h"
 #include "kernels/gemm.h"
 #include "kernels/parallel.h"
 #include "kernels/require.h"

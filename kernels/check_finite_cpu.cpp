@@ -18,14 +18,6 @@ bool all_finite(const T* x, std::int64_t n) {
   return sum == 0;
 }
 
-// "w" for 2 in "Tensor y, View x, View w, View b".
-std::string argument_name(const std::string& arguments, int number) {
-  std::size_t begin = 0;
-  for (int i = 0; i < number; ++i) begin = arguments.find(',', begin) + 1;
-  const std::string one = arguments.substr(begin, arguments.find(',', begin) - begin);
-  return one.substr(one.rfind(' ') + 1);
-}
-
 // "(2, 0, 5)"
 std::string place_in(const Shape& shape, std::int64_t index) {
   std::string text;
@@ -41,6 +33,13 @@ double value_at(const View& x, std::int64_t index) {
 }
 
 }  // namespace
+
+std::string argument_name(const std::string& arguments, int number) {
+  std::size_t begin = 0;
+  for (int i = 0; i < number; ++i) begin = arguments.find(',', begin) + 1;
+  const std::string one = arguments.substr(begin, arguments.find(',', begin) - begin);
+  return one.substr(one.rfind(' ') + 1);
+}
 
 std::int64_t first_not_finite(const View& x) {
   if (!x || x.dtype() == DType::kI32) return -1;

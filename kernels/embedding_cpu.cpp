@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/embedding.h"
+#include "kernels/error.h"
 #include "kernels/parallel.h"
 #include "kernels/require.h"
 

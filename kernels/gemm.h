@@ -1,13 +1,13 @@
-// Matrix products on the CPU: C = A B, or C += A B, operands transposed by their strides, never copied. float through
-// oneDNN's just-in-time kernels (strict math), double through Eigen.
+// Matrix products: C = A B, or C += A B, operands transposed by their strides, never copied. On the CPU float through
+// oneDNN's just-in-time kernels (strict math) and double through Eigen, on CUDA both through cuBLASLt (no TF32).
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
-#include "kernels/parallel.h"
 #include "kernels/stream.h"
 
 namespace nascent {
@@ -20,7 +20,8 @@ struct Matrix {
   std::int64_t row_stride, col_stride = 1;
 
   Matrix transposed() const { return {data, cols, rows, col_stride, row_stride}; }
-  operator Matrix<const T>() const { return {data, rows, cols, row_stride, col_stride}; }
+  template <class U>
+  requires(std::is_same_v<U, const T>) operator Matrix<U>() const { return {data, rows, cols, row_stride, col_stride}; }
 };
 
 struct GemmShape {
@@ -45,6 +46,13 @@ class Gemm {
 
 std::unique_ptr<Gemm> make_gemm_f32(const GemmShape& shape);  // oneDNN
 std::unique_ptr<Gemm> make_gemm_f64(const GemmShape& shape);  // Eigen
+
+// CUDA's part (gemm_cuda.cu, stream_cuda.cu). Weak: null in a program that is built without CUDA.
+namespace cuda {
+[[gnu::weak]] std::shared_ptr<Handles> make_handles();
+[[gnu::weak]] void wait(Handles& handles);
+[[gnu::weak]] std::unique_ptr<Gemm> make_gemm(Handles& handles, const GemmShape& shape);
+}  // namespace cuda
 
 template <class T>
 GemmShape gemm_shape(Matrix<const T> c, Matrix<const T> a, Matrix<const T> b, bool accumulate, bool bias = false) {

@@ -3,6 +3,9 @@
 //   KERNEL(add_forward, Tensor y, View a, View b);     // declares cpu::add_forward, cuda::add_forward, add_forward
 //   add_forward(stream, y, a, b);
 //
+// The CUDA twin is weak: where none is linked (a build without CUDA, an op that has none yet) calling the op on such a
+// stream throws and names it. COMPOSED_KERNEL is for an op made of others, which is one function for all devices.
+//
 // Outputs come first, then inputs, then scalars. The rule of all backward ops: gradients of parameters are added to
 // (+=), gradients of activations are assigned (=).
 //
@@ -19,6 +22,8 @@
 namespace nascent {
 
 [[noreturn]] void throw_no_twin(const char* kernel, Device device);
+[[noreturn]] void throw_wrong_device(const Stream& stream, const char* kernel, const char* arguments, int number,
+                                     Device device);
 
 template <class... Args>
 class Kernel {
@@ -30,6 +35,7 @@ class Kernel {
   void operator()(Stream& stream, Args... args) const {
     const Function function = stream.device() == Device::kCpu ? cpu_ : cuda_;
     if (!function) throw_no_twin(name_, stream.device());
+    require_device(stream, args...);
     if (stream.checks_finite()) check<View>(stream, "was given", args...);
     function(stream, args...);
     if (stream.checks_finite()) check<Tensor>(stream, "made", args...);
@@ -37,6 +43,17 @@ class Kernel {
   constexpr const char* name() const { return name_; }
 
  private:
+  void require_device(const Stream& stream, const Args&... args) const {
+    int number = 0;
+    const auto one = [&]<class Arg>(const Arg& arg) {
+      if constexpr (std::is_base_of_v<View, Arg>) {
+        if (arg && arg.device() != stream.device()) throw_wrong_device(stream, name_, arguments_, number, arg.device());
+      }
+      ++number;
+    };
+    (one(args), ...);
+  }
+
   // Inputs are the arguments that are a View, outputs those that are a Tensor.
   template <class Kind>
   void check(const Stream& stream, const char* verb, const Args&... args) const {
@@ -60,17 +77,17 @@ constexpr Kernel<Args...> make_kernel(const char* name, const char* arguments, v
 
 }  // namespace nascent
 
-#ifdef NASCENT_CUDA
-#define NASCENT_CUDA_TWIN(name) &cuda::name
-#else
-#define NASCENT_CUDA_TWIN(name) static_cast<decltype(&cpu::name)>(nullptr)
-#endif
+#define KERNEL(name, ...)                          \
+  namespace cpu {                                  \
+  void name(Stream& s, __VA_ARGS__);               \
+  }                                                \
+  namespace cuda {                                 \
+  [[gnu::weak]] void name(Stream& s, __VA_ARGS__); \
+  }                                                \
+  inline const auto name = make_kernel(#name, #__VA_ARGS__, &cpu::name, &cuda::name)
 
-#define KERNEL(name, ...)            \
-  namespace cpu {                    \
+#define COMPOSED_KERNEL(name, ...)   \
+  namespace composed {               \
   void name(Stream& s, __VA_ARGS__); \
   }                                  \
-  namespace cuda {                   \
-  void name(Stream& s, __VA_ARGS__); \
-  }                                  \
-  inline constexpr auto name = make_kernel(#name, #__VA_ARGS__, &cpu::name, NASCENT_CUDA_TWIN(name))
+  inline const auto name = make_kernel(#name, #__VA_ARGS__, &composed::name, &composed::name)

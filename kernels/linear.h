@@ -7,8 +7,8 @@
 
 namespace nascent {
 
-KERNEL(linear_forward, Tensor y, View x, View w, View b);
+COMPOSED_KERNEL(linear_forward, Tensor y, View x, View w, View b);
 // dx may be empty (nobody needs it), db is empty where there is no bias.
-KERNEL(linear_backward, Tensor dx, Tensor dw, Tensor db, View dy, View x, View w);
+COMPOSED_KERNEL(linear_backward, Tensor dx, Tensor dw, Tensor db, View dy, View x, View w);
 
 }  // namespace nascent

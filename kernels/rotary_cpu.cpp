@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/error.h"
 #include "kernels/parallel.h"
 #include "kernels/require.h"
 #include "kernels/rotary.h"

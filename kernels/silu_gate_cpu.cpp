@@ -1,3 +1,4 @@
+#include "kernels/error.h"
 #include "kernels/parallel.h"
 #include "kernels/require.h"
 #include "kernels/silu_gate.h"

@@ -1,10 +1,8 @@
 #include "kernels/slab.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <utility>
 
 #include "kernels/error.h"
@@ -23,17 +21,14 @@ constexpr double kMostBytes = 0x1p60;
 std::size_t aligned(std::size_t n) { return (n + Slab::kAlignment - 1) / Slab::kAlignment * Slab::kAlignment; }
 
 void poison_with_nan(const Tensor& tensor) {
-  if (tensor.dtype() == DType::kI32) return;
-  dispatch(tensor.dtype(),
-           [&]<class T>() { std::fill_n(tensor.data<T>(), tensor.size(), std::numeric_limits<T>::quiet_NaN()); });
+  // All bits set is a NaN in every floating format.
+  if (tensor.dtype() != DType::kI32) fill_bytes(tensor.device(), tensor.address(), 0xFF, tensor.bytes());
 }
 
 }  // namespace
 
-Slab::~Slab() { std::free(memory_); }
-
 void Slab::place(Tensor& tensor, std::string name, DType dtype, Shape shape) {
-  if (memory_) throw machine_error("slab {}: {} placed after allocation", name_, name);
+  if (memory_.data()) throw machine_error("slab {}: {} placed after allocation", name_, name);
   for (const Placed& p : placed_) {
     if (p.name == name) throw machine_error("slab {}: {} placed twice", name_, name);
   }
@@ -48,30 +43,29 @@ void Slab::place(Tensor& tensor, std::string name, DType dtype, Shape shape) {
 }
 
 void Slab::allocate([[maybe_unused]] bool poison) {
-  if (memory_) throw machine_error("slab {}: allocated twice", name_);
-  const std::size_t bytes = std::max(bytes_, kAlignment);
-  memory_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-  if (!memory_) throw machine_error("slab {}: no memory for {} bytes", name_, bytes);
-  std::memset(memory_, 0, bytes);
+  if (memory_.data()) throw machine_error("slab {}: allocated twice", name_);
+  memory_ = DeviceBlock(device_, bytes_, ("slab " + name_).c_str());
+  fill_bytes(device_, memory_.data(), 0, bytes_);
   for (const Placed& p : placed_) {
-    *p.tensor = Tensor(memory_ + p.offset, p.tensor->dtype(), p.tensor->shape(), device_);
+    *p.tensor = Tensor(memory_.data() + p.offset, p.tensor->dtype(), p.tensor->shape(), device_);
     if constexpr (kGuard > 0) {
       if (poison) poison_with_nan(*p.tensor);
-      std::memset(guard_of(p), kGuardByte, kGuard);
+      fill_bytes(device_, guard_of(p), kGuardByte, kGuard);
     }
   }
 }
 
 std::byte* Slab::guard_of(const Placed& placed) const {
-  return memory_ + placed.offset + aligned(placed.tensor->bytes());
+  return memory_.data() + placed.offset + aligned(placed.tensor->bytes());
 }
 
 void Slab::check_guards() const {
   if constexpr (kGuard > 0) {
     for (const Placed& p : placed_) {
-      const std::byte* guard = guard_of(p);
+      std::array<std::byte, kGuard> guard;
+      copy_bytes(Device::kCpu, guard.data(), device_, guard_of(p), kGuard);
       const auto intact = [](std::byte b) { return b == std::byte{kGuardByte}; };
-      if (!std::all_of(guard, guard + kGuard, intact))
+      if (!std::all_of(guard.begin(), guard.end(), intact))
         throw machine_error("slab {}: written past the end of {}", name_, p.name);
     }
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/view.h"
 
 namespace nascent {
@@ -16,7 +17,6 @@ class Slab {
   static constexpr std::size_t kAlignment = 64;
 
   explicit Slab(std::string name, Device device = Device::kCpu) : name_(std::move(name)), device_(device) {}
-  ~Slab();
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
@@ -46,7 +46,7 @@ class Slab {
   Device device_;
   std::vector<Placed> placed_;
   std::size_t bytes_ = 0;
-  std::byte* memory_ = nullptr;
+  DeviceBlock memory_;
 };
 
 }  // namespace nascent

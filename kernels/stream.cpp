@@ -1,11 +1,11 @@
 #include "kernels/stream.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <omp.h>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/error.h"
 #include "kernels/gemm.h"
 #include "kernels/kernel.h"
@@ -16,18 +16,14 @@ namespace {
 
 constexpr std::size_t kLeastChunk = std::size_t{1} << 20;
 
-struct Free {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-
 }  // namespace
 
 // The scratch stack: chunks of memory, used in order. A request that does not fit the current chunk goes to the next
 // one.
 struct Stream::Impl {
   struct Chunk {
-    std::unique_ptr<std::byte, Free> memory;
-    std::size_t size, used;
+    DeviceBlock memory;
+    std::size_t used;
   };
   struct Mark {
     std::size_t chunk, used;
@@ -35,12 +31,14 @@ struct Stream::Impl {
   std::vector<Chunk> chunks;
   std::vector<Mark> marks;  // what to go back to at each pop
   std::size_t current = 0;
-  std::map<GemmShape, std::unique_ptr<Gemm>> gemms;
+  std::shared_ptr<cuda::Handles> handles;            // on CUDA
+  std::map<GemmShape, std::unique_ptr<Gemm>> gemms;  // gone before the handles
 };
 
 Stream::Stream(Device device, int threads) : device_(device), threads_(threads), impl_(std::make_unique<Impl>()) {
-  if (device_ != Device::kCpu)
-    throw input_error("device {}: this build has no such device, expected cpu", name_of(device_));
+  if (const DeviceStatus status = status_of(device_); status.count == 0)
+    throw input_error("device {}: there is none here ({}), expected cpu", name_of(device_), status.text);
+  if (device_ == Device::kCuda) impl_->handles = cuda::make_handles();
   if (threads_ <= 0) threads_ = omp_get_num_procs();
   omp_set_num_threads(threads_);  // oneDNN asks OpenMP how many to use
 }
@@ -49,27 +47,22 @@ Stream::~Stream() = default;
 
 std::byte* Stream::push(std::size_t bytes) {
   bytes = (std::max<std::size_t>(bytes, 1) + Slab::kAlignment - 1) / Slab::kAlignment * Slab::kAlignment;
-  auto& [chunks, marks, current, gemms] = *impl_;
-  std::size_t i = current;
-  while (i < chunks.size() && chunks[i].size - chunks[i].used < bytes) ++i;
-  if (i == chunks.size()) {
-    const std::size_t size = std::max(bytes, kLeastChunk);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(Slab::kAlignment, size));
-    if (!memory) throw machine_error("scratch: no memory for {} bytes", size);
-    chunks.push_back({std::unique_ptr<std::byte, Free>(memory), size, 0});
-  }
-  marks.push_back({current, chunks[i].used});
-  std::byte* p = chunks[i].memory.get() + chunks[i].used;
+  auto& chunks = impl_->chunks;
+  std::size_t i = impl_->current;
+  while (i < chunks.size() && chunks[i].memory.bytes() - chunks[i].used < bytes) ++i;
+  if (i == chunks.size()) chunks.push_back({DeviceBlock(device_, std::max(bytes, kLeastChunk), "scratch"), 0});
+  impl_->marks.push_back({impl_->current, chunks[i].used});
+  std::byte* p = chunks[i].memory.data() + chunks[i].used;
   chunks[i].used += bytes;
-  current = i;
+  impl_->current = i;
   return p;
 }
 
 void Stream::pop() {
-  auto& [chunks, marks, current, gemms] = *impl_;
-  chunks[current].used = marks.back().used;
-  current = marks.back().chunk;
-  marks.pop_back();
+  const Impl::Mark mark = impl_->marks.back();
+  impl_->chunks[impl_->current].used = mark.used;
+  impl_->current = mark.chunk;
+  impl_->marks.pop_back();
 }
 
 Stream::Scratch Stream::scratch(DType dtype, Shape shape) {
@@ -79,14 +72,34 @@ Stream::Scratch Stream::scratch(DType dtype, Shape shape) {
 
 const Gemm& Stream::gemm(const GemmShape& shape) {
   std::unique_ptr<Gemm>& gemm = impl_->gemms[shape];
-  if (!gemm) gemm = shape.dtype == DType::kF32 ? make_gemm_f32(shape) : make_gemm_f64(shape);
+  if (!gemm) {
+    gemm = device_ == Device::kCuda     ? cuda::make_gemm(*impl_->handles, shape)
+           : shape.dtype == DType::kF32 ? make_gemm_f32(shape)
+                                        : make_gemm_f64(shape);
+  }
   return *gemm;
+}
+
+cuda::Handles& Stream::handles() const { return *impl_->handles; }
+
+void Stream::wait() {
+  if (device_ == Device::kCuda) cuda::wait(*impl_->handles);
+}
+
+void Stream::check_finite(bool on) {
+  if (on && device_ != Device::kCpu) throw input_error("--check-nan: not built for device {}", name_of(device_));
+  checks_finite_ = on;
 }
 
 std::string Stream::place() const {
   std::string text = place_.step < 0 ? "" : fmt::format("step {}", place_.step);
   if (*place_.part) text += (text.empty() ? "" : ", ") + std::string(place_.part);
   return place_.number < 0 ? text : fmt::format("{}.{}", text, place_.number);
+}
+
+void throw_wrong_device(const Stream& stream, const char* kernel, const char* arguments, int number, Device device) {
+  throw machine_error("{}: {} is on {}, the stream on {}", kernel, argument_name(arguments, number), name_of(device),
+                      name_of(stream.device()));
 }
 
 void throw_no_twin(const char* kernel, Device device) {

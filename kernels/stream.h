@@ -14,6 +14,10 @@ namespace nascent {
 struct GemmShape;
 class Gemm;
 
+namespace cuda {
+struct Handles;  // a cudaStream_t and what belongs to it (cuda.cuh)
+}
+
 class Stream {
  public:
   // threads: how many the CPU kernels use; 0 takes all that this process may run on.
@@ -24,6 +28,10 @@ class Stream {
 
   Device device() const { return device_; }
   int threads() const { return threads_; }
+  cuda::Handles& handles() const;  // of a stream on Device::kCuda only
+
+  // Returns when all work given to the stream has ended; kernels of the CPU have when they return.
+  void wait();
 
   // Uninitialized memory until the object goes out of scope; scratches end in reverse order of their start. The memory
   // is kept, so that after the first step nothing is allocated.
@@ -33,8 +41,8 @@ class Stream {
   // The product prepared for this shape, made at its first use. Not to be called inside a parallel region.
   const Gemm& gemm(const GemmShape& shape);
 
-  // Whether every op refuses what is not finite (kernel.h); off at first.
-  void check_finite(bool on) { checks_finite_ = on; }
+  // Whether every op refuses what is not finite (kernel.h); off at first. On the CPU only, else throws.
+  void check_finite(bool on);
   bool checks_finite() const { return checks_finite_; }
 
   // How far the program is, for the message of such a refusal: "step 3, blocks.1". `part` must outlive its use.

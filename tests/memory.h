@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/philox.h"
 #include "kernels/view.h"
 
@@ -13,53 +14,74 @@ namespace nascent::test {
 
 class Memory {
  public:
-  explicit Memory(DType dtype = DType::kF64) : dtype_(dtype) {}
+  explicit Memory(DType dtype = DType::kF64, Device device = Device::kCpu) : dtype_(dtype), device_(device) {}
 
   DType dtype() const { return dtype_; }
+
+  template <class F>
+  static decltype(auto) with_type(DType dtype, F&& f) {
+    if (dtype == DType::kI32) return f.template operator()<std::int32_t>();
+    return dispatch(dtype, f);
+  }
+
   Tensor zeros(Shape shape) { return zeros(shape, dtype_); }
   Tensor zeros(Shape shape, DType dtype) {
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * size_of(dtype);
-    blocks_.emplace_back(bytes / sizeof(double) + 1, 0.0);
-    return {blocks_.back().data(), dtype, shape};
+    blocks_.emplace_back(device_, bytes, "test");
+    fill_bytes(device_, blocks_.back().data(), 0, bytes);
+    return {blocks_.back().data(), dtype, shape, device_};
   }
   // N(mean, std^2), drawn by name.
   Tensor normal(const std::string& name, Shape shape, double std = 1, double mean = 0) {
-    const Tensor t = zeros(shape);
     const Random random(7, "test", name);
-    for (std::int64_t i = 0; i < t.size(); ++i) set(t, i, mean + std * random.normal(static_cast<std::uint64_t>(i)));
-    return t;
+    return filled(shape, dtype_, [&](std::uint64_t i) { return mean + std * random.normal(i); });
   }
   // Uniform integers in [0, below).
   Tensor ids(const std::string& name, Shape shape, std::int64_t below) {
-    const Tensor t = zeros(shape, DType::kI32);
     const Random random(7, "test", name);
-    for (std::int64_t i = 0; i < t.size(); ++i) {
-      t.data<std::int32_t>()[i] =
-          static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(below));
-    }
+    return filled(shape, DType::kI32, [&](std::uint64_t i) {
+      return static_cast<double>(random.bits(i) % static_cast<std::uint64_t>(below));
+    });
+  }
+  // f(i) at i, in row-major order.
+  template <class F>
+  Tensor filled(Shape shape, DType dtype, F&& f) {
+    Memory host(dtype);
+    const Tensor on_host = device_ == Device::kCpu ? zeros(shape, dtype) : host.zeros(shape, dtype);
+    for (std::int64_t i = 0; i < on_host.size(); ++i) set(on_host, i, f(static_cast<std::uint64_t>(i)));
+    if (device_ == Device::kCpu) return on_host;
+    const Tensor t = zeros(shape, dtype);
+    copy_bytes(device_, t.address(), Device::kCpu, on_host.address(), t.bytes());
     return t;
   }
 
+  // One element, wherever it lies; the stream that made it has to have ended.
   static double get(const View& t, std::int64_t i) {
-    return t.dtype() == DType::kF32 ? static_cast<double>(t.data<float>()[i]) : t.data<double>()[i];
+    return with_type(t.dtype(), [&]<class T>() {
+      T x;
+      copy_bytes(Device::kCpu, &x, t.device(), t.data<T>() + i, sizeof(T));
+      return static_cast<double>(x);
+    });
   }
-  static void set(const Tensor& t, std::int64_t i, double x) {
-    if (t.dtype() == DType::kF32) {
-      t.data<float>()[i] = static_cast<float>(x);
-    } else {
-      t.data<double>()[i] = x;
-    }
+  static void set(const Tensor& t, std::int64_t i, double value) {
+    with_type(t.dtype(), [&]<class T>() {
+      const T x = static_cast<T>(value);
+      copy_bytes(t.device(), t.data<T>() + i, Device::kCpu, &x, sizeof(T));
+    });
   }
 
  private:
   DType dtype_;
-  std::deque<std::vector<double>> blocks_;
+  Device device_;
+  std::deque<DeviceBlock> blocks_;
 };
 
 inline std::vector<double> values(const View& t) {
-  std::vector<double> v;
-  for (std::int64_t i = 0; i < t.size(); ++i) v.push_back(Memory::get(t, i));
-  return v;
+  return Memory::with_type(t.dtype(), [&]<class T>() {
+    std::vector<T> host(static_cast<std::size_t>(t.size()));
+    copy_bytes(Device::kCpu, host.data(), t.device(), t.address(), t.bytes());
+    return std::vector<double>(host.begin(), host.end());
+  });
 }
 
 inline double rms(const std::vector<double>& v) {

@@ -26,6 +26,7 @@ struct Op {
 struct NamedOp {
   const char* name;
   std::function<Op(Memory&)> make;
+  bool on_cuda = false;  // whether all kernels of it have a CUDA twin
 };
 
 inline Input activation(Memory& m, const char* name, Shape shape, double std = 1) {
@@ -47,11 +48,12 @@ struct AttentionCase {
 
 // The number of the document at each position.
 inline Tensor documents_of(Memory& m, const AttentionCase& c) {
-  const Tensor documents = m.zeros({c.b, c.t}, DType::kI32);
-  for (std::int64_t i = 0; i < documents.size(); ++i) {
-    for (const std::int32_t border : c.borders) documents.data<std::int32_t>()[i] += i % c.t >= border - i / c.t;
-  }
-  return documents;
+  return m.filled({c.b, c.t}, DType::kI32, [&](std::uint64_t at) {
+    const auto i = static_cast<std::int64_t>(at);
+    double number = 0;
+    for (const std::int32_t border : c.borders) number += i % c.t >= border - i / c.t;
+    return number;
+  });
 }
 
 inline AttentionMask mask_of(Memory& m, const AttentionCase& c) {

@@ -73,7 +73,10 @@ std::vector<std::string> violations(std::string_view path, std::string_view text
     }
     const bool cuda = std::any_of(kCudaHeaders.begin(), kCudaHeaders.end(),
                                   [name = name](std::string_view header) { return name.starts_with(header); });
-    if (cuda && !path.ends_with("_cuda.cu")) complain(name, "only *_cuda.cu includes CUDA headers");
+    const bool stands_in = path.starts_with("tests/emulation/");  // for those headers
+    const bool may = path.ends_with("_cuda.cu") || path.ends_with(".cuh") || stands_in;
+    if (cuda && !may) complain(name, "only *_cuda.cu and *.cuh include CUDA headers");
+    if (name.ends_with(".cuh") && !may) complain(name, "only *_cuda.cu and *.cuh include it");
   }
   return wrong;
 }
@@ -105,6 +108,8 @@ TEST_CASE("the include checker sees what points right and lets through what does
   CHECK(violations("data/a.cpp", "#include \"../train/config.h\"").size() == 1);
 
   CHECK(violations("kernels/norm_cuda.cu", "#include <cuda_runtime.h>\n#include <cublasLt.h>").empty());
+  CHECK(violations("kernels/norm.cuh", "#include <cuda_runtime.h>\n#include \"kernels/cuda.cuh\"").empty());
+  CHECK(violations("kernels/norm.h", "#include \"kernels/cuda.cuh\"").size() == 1);
   CHECK(violations("kernels/norm_cpu.cpp", "#include <cuda_runtime.h>\n#include <cublasLt.h>").size() == 2);
   CHECK(violations("kernels/norm.h", "#include <nccl.h>").size() == 1);
 }

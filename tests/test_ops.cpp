@@ -1,4 +1,4 @@
-// One suite over every op: finite differences in double, float against double, the += rule, and odd sizes.
+// One suite over every op, for each device: finite differences in double, float against double, the += rule, odd sizes.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -14,6 +14,7 @@
 #include "kernels/rotary.h"
 #include "kernels/silu_gate.h"
 #include "tests/catch.h"
+#include "tests/device.h"
 #include "tests/memory.h"
 #include "tests/ops.h"
 
@@ -23,7 +24,8 @@ using namespace nascent::test;
 namespace {
 
 NamedOp linear(std::int64_t n, std::int64_t in, std::int64_t out, bool bias) {
-  return {bias ? "linear" : "linear without bias", [=](Memory& m) {
+  return {bias ? "linear" : "linear without bias",
+          [=](Memory& m) {
             Op op{{activation(m, "x", {n, in}), parameter(m, "w", {out, in})},
                   {m.zeros({n, out})},
                   {m.normal("dy", {n, out})},
@@ -38,7 +40,8 @@ NamedOp linear(std::int64_t n, std::int64_t in, std::int64_t out, bool bias) {
               linear_backward(s, x.gradient, w.gradient, b.gradient, dy, x.value, w.value);
             };
             return op;
-          }};
+          },
+          true};
 }
 
 NamedOp embedding(std::int64_t n, std::int64_t vocab, std::int64_t c) {
@@ -65,7 +68,8 @@ NamedOp position(std::int64_t b, std::int64_t t, std::int64_t c) {
 
 // y = x + norm(x): the gradient around the norm is the output's own.
 NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
-  return {residual ? "layernorm with residual" : "layernorm", [=](Memory& m) {
+  return {residual ? "layernorm with residual" : "layernorm",
+          [=](Memory& m) {
             Op op{{activation(m, "x", {n, c}, 2), parameter(m, "w", {c}, 0.3, 1), parameter(m, "b", {c})},
                   {m.zeros({n, c})},
                   {m.normal("dy", {n, c})},
@@ -82,11 +86,13 @@ NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
                                  residual ? dy : Tensor());
             };
             return op;
-          }};
+          },
+          true};
 }
 
 NamedOp rmsnorm(std::int64_t n, std::int64_t c, bool residual) {
-  return {residual ? "rmsnorm with residual" : "rmsnorm", [=](Memory& m) {
+  return {residual ? "rmsnorm with residual" : "rmsnorm",
+          [=](Memory& m) {
             Op op{{activation(m, "x", {n, c}, 2), parameter(m, "w", {c}, 0.3, 1)},
                   {m.zeros({n, c})},
                   {m.normal("dy", {n, c})},
@@ -102,7 +108,8 @@ NamedOp rmsnorm(std::int64_t n, std::int64_t c, bool residual) {
               rmsnorm_backward(s, x.gradient, w.gradient, dy, x.value, rstd, w.value, residual ? dy : Tensor());
             };
             return op;
-          }};
+          },
+          true};
 }
 
 NamedOp silu_gate(std::int64_t n, std::int64_t f) {
@@ -151,7 +158,7 @@ NamedOp head(std::int64_t n, std::int64_t c, std::int64_t vocab) {
         const Tensor targets = m.ids("targets", {n}, vocab), losses = op.outputs[0];
         for (std::int64_t i = 0; i < n; ++i) {
           Memory::set(op.output_gradients[0], i, scale);
-          if (i % 3 == 1) targets.data<std::int32_t>()[i] = kIgnored;
+          if (i % 3 == 1) Memory::set(targets, i, kIgnored);
         }
         op.forward = [=](Stream& s) { linear_cross_entropy_forward(s, losses, h.value, w.value, targets); };
         op.backward = [=](Stream& s) {
@@ -191,25 +198,45 @@ std::vector<NamedOp> large_ops() {
           rotary(3, 700, {4, 2}, 16, {8, 10000})};
 }
 
+// Those that the device has.
+std::vector<NamedOp> here(std::vector<NamedOp> ops) {
+  if (kTestDevice == Device::kCuda) std::erase_if(ops, [](const NamedOp& op) { return !op.on_cuda; });
+  return ops;
+}
+
+std::vector<NamedOp> all_ops() {
+  std::vector<NamedOp> ops = small_ops();
+  for (NamedOp& op : large_ops()) ops.push_back(std::move(op));
+  return ops;
+}
+
+void forward(Stream& s, const Op& op) {
+  op.forward(s);
+  s.wait();
+}
+void backward(Stream& s, const Op& op) {
+  op.backward(s);
+  s.wait();
+}
+
 double weighted_sum(const Op& op) {
   double total = 0;
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
-    for (std::int64_t i = 0; i < op.outputs[o].size(); ++i) {
-      total += Memory::get(op.outputs[o], i) * Memory::get(op.output_gradients[o], i);
-    }
+    const auto y = values(op.outputs[o]), dy = values(op.output_gradients[o]);
+    for (std::size_t i = 0; i < y.size(); ++i) total += y[i] * dy[i];
   }
   return total;
 }
 
 }  // namespace
 
-TEST_CASE("every op's backward is the derivative of its forward (finite differences in double)") {
-  Stream s;
-  for (const NamedOp& named : small_ops()) {
-    Memory m(DType::kF64);
+TEST_CASE("every op's backward is the derivative of its forward (finite differences in double)", "[derivatives]") {
+  Stream s(kTestDevice);
+  for (const NamedOp& named : here(small_ops())) {
+    Memory m(DType::kF64, kTestDevice);
     Op op = named.make(m);
-    op.forward(s);
-    op.backward(s);
+    forward(s, op);
+    backward(s, op);
     std::vector<double> all;
     for (const Input& input : op.inputs) {
       const auto g = values(input.gradient);
@@ -221,7 +248,7 @@ TEST_CASE("every op's backward is the derivative of its forward (finite differen
         const double x = Memory::get(input.value, i), h = 1e-5;
         const auto at = [&](double value) {
           Memory::set(input.value, i, value);
-          op.forward(s);
+          forward(s, op);
           return weighted_sum(op);
         };
         numeric.push_back((at(x + h) - at(x - h)) / (2 * h));
@@ -234,15 +261,13 @@ TEST_CASE("every op's backward is the derivative of its forward (finite differen
 }
 
 TEST_CASE("every op in float agrees with itself in double") {
-  Stream s;
-  auto ops = small_ops();
-  for (NamedOp& op : large_ops()) ops.push_back(op);
-  for (const NamedOp& named : ops) {
-    Memory single(DType::kF32), twice(DType::kF64);
+  Stream s(kTestDevice);
+  for (const NamedOp& named : here(all_ops())) {
+    Memory single(DType::kF32, kTestDevice), twice(DType::kF64, kTestDevice);
     Op f = named.make(single), d = named.make(twice);
     for (Op* op : {&f, &d}) {
-      op->forward(s);
-      op->backward(s);
+      forward(s, *op);
+      backward(s, *op);
     }
     for (std::size_t i = 0; i < f.outputs.size(); ++i) {
       INFO(named.name << " output " << f.outputs[i].shape().text());
@@ -261,16 +286,16 @@ TEST_CASE("every op in float agrees with itself in double") {
 }
 
 TEST_CASE("backward twice doubles parameter gradients and leaves activation gradients as they are") {
-  Stream s;
+  Stream s(kTestDevice);
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    for (const NamedOp& named : small_ops()) {
-      Memory m(dtype);
+    for (const NamedOp& named : here(small_ops())) {
+      Memory m(dtype, kTestDevice);
       Op op = named.make(m);
-      op.forward(s);
-      op.backward(s);
+      forward(s, op);
+      backward(s, op);
       std::vector<std::vector<double>> once;
       for (const Input& input : op.inputs) once.push_back(values(input.gradient));
-      op.backward(s);
+      backward(s, op);
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const auto now = values(op.inputs[i].gradient);
         double worst = 0;
@@ -287,14 +312,27 @@ TEST_CASE("backward twice doubles parameter gradients and leaves activation grad
   }
 }
 
+TEST_CASE("an op says so where the device has no twin of it") {
+  if (kTestDevice == Device::kCpu) return;
+  Stream s(kTestDevice);
+  for (const NamedOp& named : small_ops()) {
+    if (named.on_cuda) continue;
+    Memory m(DType::kF32, kTestDevice);
+    const Op op = named.make(m);
+    INFO(named.name);
+    CHECK_THROWS_WITH(op.forward(s), Catch::Matchers::EndsWith("this build has no cuda version of it"));
+  }
+}
+
 TEST_CASE("every op makes finite numbers of finite ones: a stream that checks raises no alarm") {
-  Stream s;
+  Stream s(kTestDevice);
+  if (kTestDevice != Device::kCpu) return;  // checks on the CPU only
   s.check_finite(true);
   auto ops = small_ops();
-  for (NamedOp& op : large_ops()) ops.push_back(op);
+  for (NamedOp& op : here(large_ops())) ops.push_back(op);
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    for (const NamedOp& named : ops) {
-      Memory m(dtype);
+    for (const NamedOp& named : all_ops()) {
+      Memory m(dtype, kTestDevice);
       Op op = named.make(m);
       INFO(named.name);
       CHECK_NOTHROW((op.forward(s), op.backward(s)));
@@ -305,13 +343,13 @@ TEST_CASE("every op makes finite numbers of finite ones: a stream that checks ra
 TEST_CASE("in double every op has the same bits on one, two and three threads") {
   std::vector<std::vector<double>> first;
   for (const int threads : {1, 2, 3}) {
-    Stream s(Device::kCpu, threads);
+    Stream s(kTestDevice, threads);
     std::vector<std::vector<double>> results;
-    for (const NamedOp& named : large_ops()) {
-      Memory m(DType::kF64);
+    for (const NamedOp& named : here(large_ops())) {
+      Memory m(DType::kF64, kTestDevice);
       Op op = named.make(m);
-      op.forward(s);
-      op.backward(s);
+      forward(s, op);
+      backward(s, op);
       for (const Tensor& y : op.outputs) results.push_back(values(y));
       for (const Input& input : op.inputs) results.push_back(values(input.gradient));
     }

@@ -78,7 +78,7 @@ TEST_CASE("views check what is asked of them") {
 }
 
 TEST_CASE("a device that this build has not is refused in words") {
-  CHECK_THROWS_WITH(Stream(Device::kCuda), "device cuda: this build has no such device, expected cpu");
+  CHECK_THROWS_WITH(Stream(Device::kCuda), "device cuda: there is none here (built without CUDA), expected cpu");
 }
 
 TEST_CASE("a slab refuses a shape whose size overflows") {

@@ -1,9 +1,10 @@
-#include "kernels/gemm.h"
 #include "kernels/linear.h"
+
+#include "kernels/gemm.h"
 #include "kernels/reduce.h"
 #include "kernels/require.h"
 
-namespace nascent::cpu {
+namespace nascent::composed {
 namespace {
 
 template <class T>
@@ -37,4 +38,4 @@ void linear_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, View x
   if (db) column_sum(s, db, dy);
 }
 
-}  // namespace nascent::cpu
+}  // namespace nascent::composed
