@@ -38,4 +38,5 @@ endif()
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it
 endif()
+list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})  # cuBLASLt is looked for there when it is first used
 message(STATUS "nascent is built with CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")

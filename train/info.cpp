@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include "kernels/build.h"
+#include "kernels/device.h"
 #include "kernels/error.h"
 #include "kernels/stream.h"
 #include "model/hugging_face.h"
@@ -17,7 +18,8 @@ namespace {
 
 void print_program() {
   fmt::print("nascent {}: {}, SQLite {}\n", version(), build_description(), sqlite3_libversion());
-  fmt::print("{} CPU threads; families: {}\n", Stream().threads(), fmt::join(family_names(), ", "));
+  fmt::print("{} CPU threads; {}; families: {}\n", Stream().threads(), status_of(Device::kCuda).text,
+             fmt::join(family_names(), ", "));
 }
 
 void print_model(const std::filesystem::path& folder) {
