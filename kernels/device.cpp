@@ -16,12 +16,16 @@ DeviceStatus status_of(Device device) {
   return cuda::status ? cuda::status() : DeviceStatus{0, "built without CUDA"};
 }
 
+void require_device(Device device) {
+  if (const DeviceStatus status = status_of(device); status.count == 0)
+    throw input_error("device {}: there is none here ({}), expected cpu", name_of(device), status.text);
+}
+
 DeviceBlock::DeviceBlock(Device device, std::size_t bytes, const char* owner) : bytes_(bytes), device_(device) {
+  require_device(device);
   const std::size_t rounded =
       (std::max<std::size_t>(bytes, 1) + Slab::kAlignment - 1) / Slab::kAlignment * Slab::kAlignment;
-  void* memory = device == Device::kCpu ? std::aligned_alloc(Slab::kAlignment, rounded)
-                 : cuda::allocate       ? cuda::allocate(rounded)
-                                        : nullptr;
+  void* memory = device == Device::kCpu ? std::aligned_alloc(Slab::kAlignment, rounded) : cuda::allocate(rounded);
   if (!memory) throw machine_error("{}: no memory for {} bytes on {}", owner, bytes, name_of(device));
   data_ = static_cast<std::byte*>(memory);
 }

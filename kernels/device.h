@@ -13,9 +13,10 @@ class Stream;
 // How many devices of the kind this program can use here, and in words what they are or why there are none.
 struct DeviceStatus {
   int count;
-  std::string text;  // "CUDA 13.0: NVIDIA H200 (sm_90, 139.8 GiB)", "built without CUDA"
+  std::string text;  // "CUDA 13.0, NVIDIA H200 (sm_90, 139.8 GiB)", "built without CUDA"
 };
 DeviceStatus status_of(Device device);
+void require_device(Device device);  // throws (input) where there is none
 
 // Owned memory on a device, at a multiple of 64 bytes, not initialized.
 class DeviceBlock {

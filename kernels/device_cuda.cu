@@ -20,12 +20,12 @@ DeviceStatus status() {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
     cudaGetLastError();  // forget it: it would be taken for the next launch's
-    return {0, text + ": " + cudaGetErrorString(status)};
+    return {0, text + ", no device: " + cudaGetErrorString(status)};
   }
-  if (count == 0) return {0, text + ": no device"};
+  if (count == 0) return {0, text + ", no device"};
   cudaDeviceProp device{};
   CUDA_CHECK(cudaGetDeviceProperties(&device, 0));
-  return {count, text + ": " + describe(device)};
+  return {count, text + ", " + describe(device)};
 }
 
 void* allocate(std::size_t bytes) {

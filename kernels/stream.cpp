@@ -36,8 +36,7 @@ struct Stream::Impl {
 };
 
 Stream::Stream(Device device, int threads) : device_(device), threads_(threads), impl_(std::make_unique<Impl>()) {
-  if (const DeviceStatus status = status_of(device_); status.count == 0)
-    throw input_error("device {}: there is none here ({}), expected cpu", name_of(device_), status.text);
+  require_device(device_);
   if (device_ == Device::kCuda) impl_->handles = cuda::make_handles();
   if (threads_ <= 0) threads_ = omp_get_num_procs();
   omp_set_num_threads(threads_);  // oneDNN asks OpenMP how many to use

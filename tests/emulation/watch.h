@@ -11,7 +11,7 @@
 
 namespace emulation::watch {
 
-enum class Kind { kDevice, kShared, kParameters, kStack };
+enum class Kind { kDevice, kShared, kParameters };
 
 // A range kernels may use from now on; on the device and shared memory accesses are remembered, and shared memory
 // is taken for unwritten. The name is what faults say.
