@@ -122,7 +122,7 @@ void set_stack(const void* begin, std::size_t bytes) {
 }
 
 void access(const void* address, std::size_t bytes, bool writes, bool atomic) {
-  if (!in_kernel()) return;
+  if (!watches() || !in_kernel()) return;
   const auto first = reinterpret_cast<std::uintptr_t>(address), end = first + bytes;
   const Ranges& r = ranges();
   if (first >= r.stack_begin && end <= r.stack_end) return;
