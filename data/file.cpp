@@ -35,10 +35,14 @@ Error system_error(const std::string& path, const char* action) {
 }
 
 struct Descriptor {
-  int value;
+  explicit Descriptor(int opened) : value(opened) {}
   ~Descriptor() {
     if (value >= 0) ::close(value);
   }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int value;
 };
 
 }  // namespace
@@ -49,7 +53,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   // Not blocking: opening a named pipe must end in an error, not in a wait for its writer.
   const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   if (descriptor.value < 0) throw system_error(path, "open the file");
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor.value, &status) != 0) throw system_error(path, "read the file's size");
   if (S_ISDIR(status.st_mode)) throw input_error("{}: is a directory, expected a file", path);
   if (!S_ISREG(status.st_mode)) throw input_error("{}: is not a regular file", path);
@@ -64,7 +68,7 @@ std::string read_file(const std::string& path) { return std::string(MappedFile(p
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
   // Renaming would put a file in the place of a device such as /dev/null.
-  struct stat status {};
+  struct stat status{};
   if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     throw input_error("{}: is a directory or a device, expected a file or nothing there", path_);
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

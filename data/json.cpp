@@ -17,6 +17,8 @@ JsonObject JsonObject::parse(const std::string& text, const std::string& where) 
     json = Json::parse(text);
   } catch (const Json::parse_error& e) {
     throw input_error("{}: not JSON at byte {}", where, e.byte);
+  } catch (const Json::out_of_range&) {
+    throw input_error("{}: holds a number beyond a double's range", where);
   }
   if (!json.is_object()) throw input_error("{}: expected a JSON object", where);
   for (const auto& [key, value] : json.items()) {

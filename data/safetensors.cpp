@@ -144,7 +144,7 @@ struct Field {
 Field read_field(const std::string& file, const std::string& name, const json& value, std::size_t data_bytes) {
   if (!value.is_object()) throw input_error("{}: {}: expected dtype, shape and data_offsets", file, name);
   const auto dtype = value.find("dtype");
-  if (dtype == value.end() || !dtype->is_string() || !kKnownTypes.count(*dtype)) {
+  if (dtype == value.end() || !dtype->is_string() || !kKnownTypes.contains(*dtype)) {
     const std::string found = dtype == value.end() ? "missing" : dtype->dump();
     throw input_error("{}: {}: dtype is {}, expected F32, F64, I32, BF16, ...", file, name, found);
   }
@@ -279,7 +279,7 @@ View SafetensorsFile::floats(const std::string& name) {
   const auto n = static_cast<std::size_t>(found.shape.size());
   std::byte* data = copies_.emplace_back(std::make_unique<std::byte[]>(n * sizeof(float))).get();
   for (std::size_t i = 0; i < n; ++i) {
-    std::uint16_t upper;
+    std::uint16_t upper = 0;
     std::memcpy(&upper, found.bytes.data() + i * sizeof upper, sizeof upper);
     const std::uint32_t bits = static_cast<std::uint32_t>(upper) << 16;
     std::memcpy(data + i * sizeof bits, &bits, sizeof bits);

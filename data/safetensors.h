@@ -43,7 +43,7 @@ class SafetensorsFile {
 
   const std::vector<std::string>& names() const { return names_; }  // sorted
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  bool has(const std::string& name) const { return entries_.count(name) > 0; }
+  bool has(const std::string& name) const { return entries_.contains(name); }
 
   // Throws (input) when the file holds no such tensor.
   const Entry& entry(const std::string& name) const;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 #include <unordered_map>
 #include <utility>
 
 #include "data/file.h"
+#include "data/text.h"
 #include "kernels/error.h"
 
 namespace nascent {
@@ -18,6 +20,18 @@ struct Tokenizer::Model {
   sentencepiece::SentencePieceProcessor processor;
 };
 
+namespace {
+
+bool parse(sentencepiece::SentencePieceProcessor& processor, const std::string& model) {
+  try {
+    return processor.LoadFromSerializedProto(model).ok() && processor.GetPieceSize() > 0;
+  } catch (const std::exception&) {  // of the trie inside it, for pieces that cannot be (an empty one)
+    return false;
+  }
+}
+
+}  // namespace
+
 Tokenizer::Tokenizer(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -27,9 +41,16 @@ Tokenizer Tokenizer::load(const std::string& path) {
   auto model = std::make_unique<Model>();
   model->path = path;
   model->serialized = read_file(path);
-  const auto status = model->processor.LoadFromSerializedProto(model->serialized);
-  if (!status.ok() || model->processor.GetPieceSize() == 0) throw input_error("{}: is not a SentencePiece model", path);
-  return Tokenizer(std::move(model));
+  if (!parse(model->processor, model->serialized)) throw input_error("{}: is not a SentencePiece model", path);
+  Tokenizer tokenizer(std::move(model));
+  // A checkpoint's tokenizer_config.json names the special tokens, and JSON is UTF-8.
+  for (const std::int32_t id : {tokenizer.unk_id(), tokenizer.bos_id(), tokenizer.eos_id()}) {
+    if (id < 0) continue;
+    const std::string piece = tokenizer.piece(id);
+    if (find_invalid_utf8(piece) < piece.size())
+      throw input_error("{}: the special token of id {} is not UTF-8", path, id);
+  }
+  return tokenizer;
 }
 
 std::int32_t Tokenizer::vocab_size() const { return model_->processor.GetPieceSize(); }
@@ -88,7 +109,7 @@ std::size_t line_length(std::string_view text) {
 
 // The lines of the documents without their newlines: the piece "\n" is given, so nothing is learned across
 // it. Lines with nothing to learn are left out.
-class Lines : public sentencepiece::SentenceIterator {
+class Lines final : public sentencepiece::SentenceIterator {
  public:
   explicit Lines(std::span<const std::string_view> documents) : documents_(documents) { Next(); }
 

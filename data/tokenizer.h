@@ -13,7 +13,7 @@ namespace nascent {
 
 class Tokenizer {
  public:
-  // Throws an input error when the file is missing or is no SentencePiece model.
+  // Throws an input error when the file is missing or is no SentencePiece model, or when a special token is not UTF-8.
   static Tokenizer load(const std::string& path);
 
   Tokenizer(Tokenizer&&) noexcept;

@@ -2,11 +2,13 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "data/file.h"
 #include "data/json.h"
 #include "data/text.h"
 #include "data/tokenizer.h"
+#include "kernels/error.h"
 
 namespace nascent {
 namespace {
@@ -66,6 +68,8 @@ std::vector<Field> fields_of(std::string_view message) {
       case 5:
         field.value = take_fixed(message, 4);
         break;
+      default:  // a group: what stands in it would be taken for fields of this message
+        throw input_error("tokenizer: field {} of the model is a group, which SentencePiece never writes", tag >> 3);
     }
   }
   return fields;
@@ -157,10 +161,10 @@ Json replace(const char* pattern, const char* content) {
 }
 
 Json normalizer(const ModelProto& model) {
-  const Json escape = replace(" ", kSpace);
+  Json escape = replace(" ", kSpace);
   if (!model.add_dummy_prefix) return escape;
   const Json prefix = {{"type", "Prepend"}, {"prepend", kSpace}};
-  return {{"type", "Sequence"}, {"normalizers", {prefix, escape}}};
+  return {{"type", "Sequence"}, {"normalizers", {prefix, std::move(escape)}}};
 }
 
 Json decoder(const ModelProto& model) {

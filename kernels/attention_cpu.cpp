@@ -106,8 +106,8 @@ class Products {
   const Gemm& operator()(Name name, std::int64_t block) const { return *gemms_[name][static_cast<std::size_t>(block)]; }
   // Of one thread, a multiple of the alignment.
   std::int64_t scratch_elements() const {
-    constexpr std::size_t aligned = Slab::kAlignment;
-    return static_cast<std::int64_t>((scratch_ + aligned) / aligned * aligned / sizeof(T));
+    constexpr std::size_t kAligned = Slab::kAlignment;
+    return static_cast<std::int64_t>((scratch_ + kAligned) / kAligned * kAligned / sizeof(T));
   }
 
  private:
@@ -186,7 +186,7 @@ void attention_backward(Stream& s, Tensor dqkv, View dy, View y, View lse, View 
 
     // One head's part: dq assigned, dk and dv added to.
     const auto one_head = [&](std::int64_t batch, std::int64_t head, int thread) {
-      T* p = scores.template data<T>() + thread * 2 * kQueries * z.t;
+      T* p = scores.template data<T>() + std::int64_t{thread} * 2 * kQueries * z.t;
       T* dp = p + kQueries * z.t;
       T* work = scratch.template data<T>() + thread * product.scratch_elements();
       const std::int64_t start = batch * z.t * stride, k_at = (z.heads + head / z.heads_of_group()) * z.d;

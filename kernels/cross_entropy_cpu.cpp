@@ -65,9 +65,9 @@ void cross_entropy_forward_backward(Stream& s, Tensor losses, Tensor dlogits, Vi
           std::fill_n(gradient, v, T{0});
           continue;
         }
-        const auto [most, total] = softmax_of(row, v);
-        loss = std::log(total) + most - row[target];
-        const T factor = static_cast<T>(scale) / total;
+        const Softmax<T> softmax = softmax_of(row, v);
+        const T most = softmax.most, factor = static_cast<T>(scale) / softmax.total;
+        loss = std::log(softmax.total) + most - row[target];
 #pragma omp simd
         for (std::int64_t j = 0; j < v; ++j) gradient[j] = exp_of(row[j] - most) * factor;
         gradient[target] -= static_cast<T>(scale);

@@ -16,12 +16,15 @@ namespace nascent {
 template <class T>
 struct Matrix {
   T* data;
-  std::int64_t rows, cols;
-  std::int64_t row_stride, col_stride = 1;
+  std::int64_t rows = 0, cols = 0;
+  std::int64_t row_stride = 0, col_stride = 1;
 
   Matrix transposed() const { return {data, cols, rows, col_stride, row_stride}; }
   template <class U>
-  requires(std::is_same_v<U, const T>) operator Matrix<U>() const { return {data, rows, cols, row_stride, col_stride}; }
+    requires(std::is_same_v<U, const T>)
+  operator Matrix<U>() const {
+    return {data, rows, cols, row_stride, col_stride};
+  }
 };
 
 struct GemmShape {

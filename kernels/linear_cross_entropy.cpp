@@ -15,7 +15,7 @@ void for_each_block(std::int64_t positions, std::int64_t vocab, F f) {
 
 std::int64_t head_block_rows(std::int64_t vocab) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 22;
-  return std::clamp<std::int64_t>(kLogits / vocab / 64 * 64, 64, 1024);
+  return std::clamp<std::int64_t>(kLogits / std::max<std::int64_t>(vocab, 1) / 64 * 64, 64, 1024);
 }
 
 void linear_cross_entropy_forward(Stream& s, Tensor losses, View h, View w, View targets,

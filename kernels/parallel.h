@@ -19,7 +19,7 @@ void parallel_for(const Stream& stream, std::int64_t n, std::int64_t grain, F&& 
   if (n <= 0) return;
   if (wanted <= 1) return f(std::int64_t{0}, n, 0);
   std::exception_ptr failure;  // one of them
-#pragma omp parallel num_threads(static_cast <int>(wanted))
+#pragma omp parallel num_threads(static_cast<int>(wanted))
   {
     const int parts = omp_get_num_threads();
     const int part = omp_get_thread_num();

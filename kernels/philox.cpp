@@ -28,10 +28,9 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c, std::arr
   return c;
 }
 
-Random::Random(std::uint64_t seed, std::string_view purpose, std::string_view name) {
+Random::Random(std::uint64_t seed, std::string_view purpose, std::string_view name) : key_{low(seed), high(seed)} {
   const std::string text = std::string(purpose) + '\0' + std::string(name);
   const std::uint64_t stream = XXH3_64bits(text.data(), text.size());
-  key_ = {low(seed), high(seed)};
   stream_ = {low(stream), high(stream)};
 }
 

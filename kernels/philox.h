@@ -24,7 +24,7 @@ class Random {
   std::array<std::uint32_t, 4> draw(std::uint64_t index) const;
 
   std::array<std::uint32_t, 2> key_;
-  std::array<std::uint32_t, 2> stream_;
+  std::array<std::uint32_t, 2> stream_{};
 };
 
 }  // namespace nascent

@@ -165,7 +165,8 @@ void row_cosines(Stream& s, Tensor out, View x, View y, View rows) {
     parallel_for(s, rows.size(), 16, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t at = begin; at < end; ++at) {
         const std::int64_t i = rows.data<std::int32_t>()[at];
-        const auto *a = x_rows + i * d, *b = y_rows + i * d;
+        const auto* a = x_rows + i * d;
+        const auto* b = y_rows + i * d;
         const double norms = std::sqrt(squared_norm(a, d)) * std::sqrt(squared_norm(b, d));
         double product = 0;
 #pragma omp simd reduction(+ : product)

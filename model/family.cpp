@@ -60,6 +60,9 @@ void TransformerSpec::check() const {
   within("heads", heads, kMostHeads);
   within("hidden", hidden, kMostHidden);
   if (width % heads != 0) throw input_error("model.heads = {} does not divide model.width = {}", heads, width);
+  if (!(rotary_fraction >= 0 && rotary_fraction <= 1))
+    throw input_error("rotary positions turn a share of {} of each head, expected 0 to 1", rotary_fraction);
+  if (!(rotary_base > 0)) throw input_error("the rotary base is {}, expected a number above 0", rotary_base);
   if (positions == Positions::kRotary && rotary().dims % 2 != 0) {
     throw input_error("model.heads = {}: rotary positions turn {} of a head's {} numbers, expected an even number",
                       heads, rotary().dims, head_size());

@@ -62,7 +62,7 @@ struct Family {
   std::string model_type;  // Hugging Face's name of the architecture, in config.json
   TransformerSpec base;    // what the family's models have in common, without sizes
   std::vector<Preset> presets;
-  std::function<void(TransformerSpec&)> complete;  // fills in what follows from the sizes
+  std::function<void(TransformerSpec&)> complete;  // fills in what follows from the sizes, before they are checked
   std::vector<TensorName> tensors;
   std::vector<std::string> ignored;  // suffixes of tensors that files may hold and that mean nothing
   std::function<JsonObject(const TransformerSpec&)> to_config;  // config.json

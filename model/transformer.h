@@ -59,11 +59,11 @@ class Transformer {
 
  private:
   struct Norm {
-    Parameter *weight, *bias;
+    Parameter *weight = nullptr, *bias = nullptr;
     Tensor mean, rstd;  // [B, T]
   };
   struct Linear {
-    Parameter *weight, *bias;
+    Parameter *weight = nullptr, *bias = nullptr;
   };
   struct Block {
     Norm ln1, ln2;

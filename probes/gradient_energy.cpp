@@ -148,7 +148,7 @@ class GradientEnergyProbe : public Probe {
     std::vector<Energy> without;  // each group of sequences
     for (std::size_t i = 0; there && i < rests.size(); ++i)
       without.push_back(energy_in(rests[i].m, q, rests[i].ceiling(q.cols)));
-    const auto spectral = [&](Value Energy::*key) {
+    const auto spectral = [&](Value Energy::* key) {
       return Estimate(e.*key, jackknife(static_cast<std::int64_t>(without.size()),
                                         [&](std::int64_t i) { return without[static_cast<std::size_t>(i)].*key; }));
     };

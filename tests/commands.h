@@ -31,7 +31,7 @@ inline Outcome nascent_in(const fs::path& folder, const std::string& arguments) 
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
   Outcome outcome;
-  std::array<char, 4096> buffer;
+  std::array<char, 4096> buffer{};
   for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
     outcome.output.append(buffer.data(), n);
   const int status = ::pclose(pipe);

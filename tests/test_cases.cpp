@@ -60,7 +60,7 @@ MeasureOptions options_of(const json& one, const std::string& probe, DType float
 }
 
 struct Tolerance {
-  bool f32;
+  bool f32 = false;
   double value = f32 ? 2e-4 : 1e-9, se = f32 ? 1e-2 : 1e-6;
 };
 

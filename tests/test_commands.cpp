@@ -290,6 +290,7 @@ TEST_CASE("a checkpoint of impossible sizes is refused in one line that names it
   refused("n_layer", "-1", "model.layers = -1: expected 1 to 1024");
   refused("n_layer", "1000000000", "model.layers = 1000000000: expected 1 to 1024");
   refused("n_layer", "18446744073709551615", "n_layer is of the wrong kind, expected an integer");
+  refused("n_layer", "1e999", "holds a number beyond a double's range");
   refused("n_head", "0", "model.heads = 0: expected 1 to 1024");
   refused("n_head", "3", "model.heads = 3 does not divide model.width = 16");
   refused("n_embd", "4611686018427387904", "model.width = 4611686018427387904: expected 1 to 65536");

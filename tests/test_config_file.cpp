@@ -62,7 +62,7 @@ class Config {
       CHECK(e.exit_code() == 2);
       std::string message = e.what();
       const std::string folder = folder_.path.string() + "/";
-      for (std::size_t at; (at = message.find(folder)) != std::string::npos;) {
+      for (std::size_t at = 0; (at = message.find(folder)) != std::string::npos;) {
         message.erase(at, folder.size());
       }
       return message;

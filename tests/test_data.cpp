@@ -228,7 +228,7 @@ TEST_CASE("held-out documents are the same for all runs, nested in the fraction 
   CHECK(std::abs(static_cast<double>(split_documents(100000, 0.05).heldout.size()) - 5000) < 4 * std::sqrt(4750));
   // A longer file adds documents and moves none.
   const auto few = split_documents(33, 0.3).heldout, many = split_documents(1000, 0.3).heldout;
-  REQUIRE(few.size() > 0);
+  REQUIRE_FALSE(few.empty());
   CHECK(std::equal(few.begin(), few.end(), many.begin()));
   for (const double fraction : {-0.1, 1.0, std::nan("")})
     CHECK(failure_of([&] { split_documents(3, fraction); }).exit_code == 2);

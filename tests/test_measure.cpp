@@ -301,7 +301,7 @@ TEST_CASE("bf16 arrays are measured as the floats they are, aligned or not") {
   std::vector<float> floats;
   for (const std::uint16_t half : halves) {
     const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
-    float value;
+    float value = 0;
     std::memcpy(&value, &bits, sizeof value);
     floats.push_back(value);
   }

@@ -20,6 +20,7 @@
 #include "tests/golden.h"
 #include "tests/temporary.h"
 #include "train/branch.h"
+#include "train/checkpoint.h"
 #include "train/resume.h"
 
 using namespace nascent;
@@ -208,9 +209,8 @@ TEST_CASE("a run whose probe set has changed is not resumed") {
   const TokenStream stream(file, split_documents(file.documents(), 0).train);
   const std::vector<std::uint64_t> others = {3, 2, 7};
   write_probe_set("set", stream, kSequence, others, 50, {});
-  CHECK(failure_of([] {
-          open_resumed({"runs/set", {}, {}});
-        }).message == "probes.set = \"set\": not the probe set that was measured before");
+  CHECK(failure_of([] { open_resumed({"runs/set", {}, {}}); }).message ==
+        "probes.set = \"set\": not the probe set that was measured before");
 }
 
 TEST_CASE("a run that ended without saving repeats the steps after its last checkpoint and keeps what was recorded") {
@@ -443,4 +443,21 @@ TEST_CASE(
   CHECK(query("runs/on/metrics.db",
               "SELECT DISTINCT probe FROM points JOIN series ON id = series WHERE step = 4 ORDER BY 1") ==
         std::vector<std::string>{"gradient_energy", "statistics", "tangent"});
+}
+
+TEST_CASE("what probes keep is refused by name where it is no matrix of doubles") {
+  const TemporaryFolder folder;
+  const std::vector<float> single = {1, 2};
+  const std::vector<double> twice = {1, 2};
+  const auto refusal = [&](const View& stored) {
+    write_safetensors(folder.file("probes.safetensors"), {{"kept", stored}});
+    return failure_of([&] { load_probe_state(folder.path); });
+  };
+  CHECK(refusal(View(twice.data(), DType::kF64, {1, 2})).message.empty());
+  for (const View& stored : {View(single.data(), DType::kF32, {2, 1}), View(twice.data(), DType::kF64, {2}),
+                             View(twice.data(), DType::kF64, {2, 1, 1})}) {
+    const Failure failure = refusal(stored);
+    CHECK(failure.exit_code == 2);
+    CHECK(failure.says("probes.safetensors: kept is f"));
+  }
 }

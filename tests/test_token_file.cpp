@@ -177,7 +177,9 @@ TEST_CASE("lengths, pointers and document borders must agree with each other and
 
 TEST_CASE("a writer that does not finish leaves nothing, and an older pair as it was") {
   const TemporaryFolder folder;
-  { TokenFileWriter(folder.file("a"), 10).add_document(Ids{1, 2, 3}); }
+  {
+    TokenFileWriter(folder.file("a"), 10).add_document(Ids{1, 2, 3});
+  }
   CHECK(folder.names().empty());
   {
     TokenFileWriter writer(folder.file("a"), 10);

@@ -162,6 +162,30 @@ TEST_CASE("what is no model is refused, and so are ids beyond the vocabulary") {
   CHECK(failure_of([&] { Tokenizer::load(folder.file("missing")); }).exit_code == 2);
 }
 
+TEST_CASE("a model that SentencePiece takes but no checkpoint can hold is refused by name") {
+  const TemporaryFolder folder;
+  trained(folder, {.vocab_size = 400});
+  std::string model = read_file(folder.file("t.model"));
+  // A field of another program's, as a protobuf group: the lengths around it say nothing of what it holds.
+  write_file(folder.file("group.model"), model + "\xA3\x06\xA4\x06");
+  const Tokenizer grouped = Tokenizer::load(folder.file("group.model"));
+  const Failure group = failure_of([&] { grouped.save_pretrained(folder.path, 256); });
+  CHECK(group.exit_code == 2);
+  CHECK(group.says("field 100 of the model is a group"));
+
+  // One more piece, without a letter.
+  write_file(folder.file("empty.model"), model + std::string("\x0A\x07\x0A\x00\x15\x00\x00\x00\x00", 9));
+  const Failure empty = failure_of([&] { Tokenizer::load(folder.file("empty.model")); });
+  CHECK(empty.exit_code == 2);
+  CHECK(empty.message == folder.file("empty.model") + ": is not a SentencePiece model");
+
+  model[model.find("<unk>") + 3] = '\xBE';
+  write_file(folder.file("bytes.model"), model);
+  const Failure bytes = failure_of([&] { Tokenizer::load(folder.file("bytes.model")); });
+  CHECK(bytes.exit_code == 2);
+  CHECK(bytes.message == folder.file("bytes.model") + ": the special token of id 0 is not UTF-8");
+}
+
 TEST_CASE("a text file becomes a token file that decodes to its documents") {
   const TemporaryFolder folder;
   const std::string text = some_text();

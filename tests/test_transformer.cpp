@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/catch.h"
+#include "tests/errors.h"
 #include "tests/golden.h"
 #include "train/optimizer.h"
 
@@ -307,4 +308,22 @@ TEST_CASE("initial weights depend on seed and name alone, and have their standar
     CHECK(close(of(small, writes), 0.02 / std::sqrt(4.0)));
   CHECK(rms(of(small, "transformer.h.1.mlp.c_fc.bias")) == 0);
   CHECK(of(small, "transformer.ln_f.weight") == std::vector<double>(64, 1.0));
+}
+
+TEST_CASE("sizes that no model can have, and rotary positions that turn more than a head or by no angle, are refused") {
+  const auto refusal = [](const std::string& key, const std::string& value) {
+    const Family& family = family_of("pythia");
+    return failure_of([&] {
+      TransformerSpec spec = family.from_config(JsonObject::parse("{\"" + key + "\": " + value + "}", "config.json"));
+      family.complete(spec);
+      spec.check();
+    });
+  };
+  CHECK(refusal("rotary_pct", "0.5").message.empty());
+  for (const char* share : {"-0.1", "1.01", "888888888888888880.25"})
+    CHECK(refusal("rotary_pct", share).exit_code == 2);
+  CHECK(refusal("rotary_pct", "2").says("rotary positions turn a share of 2 of each head, expected 0 to 1"));
+  // Unchecked yet, four times it would not fit an integer.
+  CHECK(refusal("hidden_size", "4611686018427387904").says("model.width = 4611686018427387904"));
+  CHECK(refusal("rotary_emb_base", "0").says("the rotary base is 0, expected a number above 0"));
 }

@@ -220,10 +220,11 @@ void ConfigReader::Parsed::set(const std::string& assignment) {
   const auto parse = [](const std::string& text) -> std::optional<toml::table> {
     try {
       toml::table table = toml::parse("value = " + text);
-      if (table.size() == 1 && table.contains("value")) return table;
+      if (table.size() != 1 || !table.contains("value")) return std::nullopt;
+      return table;
     } catch (const toml::parse_error&) {
+      return std::nullopt;
     }
-    return std::nullopt;
   };
   std::optional<toml::table> parsed = parse(value);
   if (!parsed) parsed = parse(toml_text(value));
@@ -233,7 +234,7 @@ void ConfigReader::Parsed::set(const std::string& assignment) {
 
   toml::table* table = &root;
   std::size_t begin = 0;
-  for (std::size_t dot; (dot = key.find('.', begin)) != std::string::npos; begin = dot + 1) {
+  for (std::size_t dot = 0; (dot = key.find('.', begin)) != std::string::npos; begin = dot + 1) {
     const std::string name = key.substr(begin, dot - begin);
     toml::node& inner = table->insert(name, toml::table()).first->second;
     if (!inner.is_table()) throw input_error("--set {}: {} is not a table", assignment, key.substr(0, dot));
@@ -261,7 +262,8 @@ const toml::node* ConfigReader::Parsed::declare(const char* name) {
 Error ConfigReader::Parsed::refusal(const std::string& name, const toml::node& node,
                                     const std::string& expected) const {
   const std::string key = dotted(tables, name);
-  const std::size_t line = overridden.count(key) ? 0 : node.source().begin.line;  // 0 also: a table made by --set a.b=c
+  const std::size_t line =
+      overridden.contains(key) ? 0 : node.source().begin.line;  // 0 also: a table made by --set a.b=c
   const std::string place = line == 0 ? "given by --set" : fmt::format("at {}:{}", file, line);
   return input_error("{} = {} {}: expected {}", key, toml_text(node), place, expected);
 }
@@ -287,7 +289,7 @@ void ConfigReader::Parsed::collect_unknown(const std::string& prefix, const toml
     if (const toml::table* inner = node.as_table(); inner && (is_known || !inner->empty())) {
       collect_unknown(key + ".", *inner, unknown);
     } else if (!is_known) {
-      unknown.push_back({overridden.count(key) ? 0 : name.source().begin.line, key});
+      unknown.push_back({overridden.contains(key) ? 0 : name.source().begin.line, key});
     }
   }
 }

@@ -39,7 +39,7 @@ class Optimizer {
 
  private:
   struct State {
-    Parameter* parameter;
+    Parameter* parameter = nullptr;
     Tensor first, second, before;
   };
   Slab slab_{"optimizer"};

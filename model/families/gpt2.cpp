@@ -1,5 +1,6 @@
 // GPT-2 (Radford et al. 2019) and DistilGPT2 (Sanh et al. 2019): pre-norm, learned positions, fused q, k, v, tied
 // embeddings. Linear weights are Conv1D in Hugging Face's files, [in, out].
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/error.h"
@@ -22,7 +23,7 @@ TransformerSpec sizes(std::int64_t width, std::int64_t layers, std::int64_t head
 // The weights that write to the residual stream are drawn smaller by the root of how many of them there are.
 void complete(TransformerSpec& spec) {
   if (spec.init_std == 0) spec.init_std = 0.02;
-  if (spec.hidden == 0) spec.hidden = 4 * spec.width;
+  if (spec.hidden == 0) spec.hidden = 4 * std::clamp<std::int64_t>(spec.width, 0, TransformerSpec::kMostWidth);
   spec.init_residual_std = spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 

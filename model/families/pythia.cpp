@@ -1,6 +1,7 @@
 // Pythia (Biderman et al. 2023), which is GPT-NeoX (Black et al. 2022): attention and MLP in parallel, rotary positions on a quarter of
 // each head, exact GELU, untied embeddings. Initialized as GPT-NeoX does it: small_init (Nguyen & Salazar 2019) and, for what
 // writes to the residual stream, wang_init (Wang & Komatsuzaki 2021).
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/error.h"
@@ -31,7 +32,7 @@ TransformerSpec sizes(std::int64_t width, std::int64_t layers, std::int64_t head
 
 void complete(TransformerSpec& spec) {
   const double width = static_cast<double>(spec.width), layers = static_cast<double>(spec.layers);
-  if (spec.hidden == 0) spec.hidden = 4 * spec.width;
+  if (spec.hidden == 0) spec.hidden = 4 * std::clamp<std::int64_t>(spec.width, 0, TransformerSpec::kMostWidth);
   if (spec.init_std == 0) spec.init_std = std::sqrt(2 / (5 * width));
   if (spec.init_residual_std == 0) spec.init_residual_std = 2 / (layers * std::sqrt(width));
 }

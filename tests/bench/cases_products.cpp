@@ -22,25 +22,12 @@ struct NamedLayer {
   const char* name;
   LayerOf of;
 };
-constexpr NamedLayer kLayers[] = {{"qkv",
-                                   [](const Size& z) {
-                                     return Layer{z.n(), z.c, 3 * z.c};
-                                   }},
-                                  {"attn out",
-                                   [](const Size& z) {
-                                     return Layer{z.n(), z.c, z.c};
-                                   }},
-                                  {"mlp in",
-                                   [](const Size& z) {
-                                     return Layer{z.n(), z.c, z.hidden()};
-                                   }},
-                                  {"mlp out",
-                                   [](const Size& z) {
-                                     return Layer{z.n(), z.hidden(), z.c};
-                                   }},
-                                  {"head block", [](const Size& z) {
-                                     return Layer{head_block_rows(z.vocab), z.c, z.vocab, false};
-                                   }}};
+constexpr NamedLayer kLayers[] = {
+    {"qkv", [](const Size& z) { return Layer{z.n(), z.c, 3 * z.c}; }},
+    {"attn out", [](const Size& z) { return Layer{z.n(), z.c, z.c}; }},
+    {"mlp in", [](const Size& z) { return Layer{z.n(), z.c, z.hidden()}; }},
+    {"mlp out", [](const Size& z) { return Layer{z.n(), z.hidden(), z.c}; }},
+    {"head block", [](const Size& z) { return Layer{head_block_rows(z.vocab), z.c, z.vocab, false}; }}};
 
 Matrix<float> matrix(const Tensor& x) { return {x.data<float>(), x.rows(), x.cols(), x.cols()}; }
 

@@ -51,7 +51,7 @@ struct Stacks {
 // Bytes between red zones.
 class Guarded {
  public:
-  explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(new (std::align_val_t{kRedZone}) std::byte[whole()]) {
+  explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(new(std::align_val_t{kRedZone}) std::byte[whole()]) {
     std::memset(memory_, 0xFF, whole());
     Stacks::poison(memory_, kRedZone);
     Stacks::poison(memory_ + kRedZone + bytes_, kRedZone);
