@@ -6,6 +6,8 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <string>
 
+#include "kernels/threads.h"
+
 namespace nascent {
 namespace {
 
@@ -34,8 +36,9 @@ std::string processor() {
 
 std::string build_description() {
   const dnnl_version_t* dnnl = dnnl_version();
-  return fmt::format("compiler {} for {}, oneDNN {}.{}.{}, Eigen {}.{}.{}", __VERSION__, kInstructionSet, dnnl->major,
-                     dnnl->minor, dnnl->patch, EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION);
+  return fmt::format("compiler {} for {}, oneDNN {}.{}.{}, Eigen {}.{}.{}, threads of {}", __VERSION__, kInstructionSet,
+                     dnnl->major, dnnl->minor, dnnl->patch, EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
+                     EIGEN_MINOR_VERSION, kThreads);
 }
 
 std::string machine_description() {

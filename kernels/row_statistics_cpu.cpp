@@ -31,11 +31,10 @@ void add_row(double* total, const T* row, std::int64_t d, double factor) {
   for (std::int64_t j = 0; j < d; ++j) total[j] += factor * static_cast<double>(row[j]);
 }
 
-// What one row adds to its group. Not inlined: parallel_for has a copy of its body for one thread and one for several,
-// and a compiler may fuse these sums of products in one of them alone.
+// What one row adds to its group.
 template <class T>
-[[gnu::noinline]] void add_row_statistics(double* sum, double* unit, double* scalar, const T* row, std::int64_t d,
-                                          double factor, double weight) {
+void add_row_statistics(double* sum, double* unit, double* scalar, const T* row, std::int64_t d, double factor,
+                        double weight) {
   const double norm = std::sqrt(squared_norm(row, d));
   add_row(sum, row, d, factor * weight);
   if (norm > 0) add_row(unit, row, d, weight / norm);

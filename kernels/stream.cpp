@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <omp.h>
 #include <vector>
 
 #include "kernels/device.h"
@@ -10,6 +9,7 @@
 #include "kernels/gemm.h"
 #include "kernels/kernel.h"
 #include "kernels/slab.h"
+#include "kernels/threads.h"
 
 namespace nascent {
 namespace {
@@ -38,8 +38,8 @@ struct Stream::Impl {
 Stream::Stream(Device device, int threads) : device_(device), threads_(threads), impl_(std::make_unique<Impl>()) {
   require_device(device_);
   if (device_ == Device::kCuda) impl_->handles = cuda::make_handles();
-  if (threads_ <= 0) threads_ = omp_get_num_procs();
-  omp_set_num_threads(threads_);  // oneDNN asks OpenMP how many to use
+  if (threads_ <= 0) threads_ = usable_threads();
+  set_library_threads(threads_);  // oneDNN asks OpenMP how many to use
 }
 
 Stream::~Stream() = default;

@@ -25,10 +25,9 @@ struct Outcome {
   bool says(const std::string& words) const { return output.find(words) != std::string::npos; }
 };
 
-// Runs `nascent ARGUMENTS` in a folder, through the shell.
-inline Outcome nascent_in(const fs::path& folder, const std::string& arguments) {
-  const std::string command = fmt::format("cd '{}' && '{}' {} 2>&1", folder.string(), NASCENT_PROGRAM, arguments);
-  std::FILE* pipe = ::popen(command.c_str(), "r");
+// Runs a command through the shell.
+inline Outcome output_of(const std::string& command) {
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   REQUIRE(pipe != nullptr);
   Outcome outcome;
   std::array<char, 4096> buffer{};
@@ -37,6 +36,11 @@ inline Outcome nascent_in(const fs::path& folder, const std::string& arguments) 
   const int status = ::pclose(pipe);
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   return outcome;
+}
+
+// Runs `nascent ARGUMENTS` in a folder.
+inline Outcome nascent_in(const fs::path& folder, const std::string& arguments) {
+  return output_of(fmt::format("cd '{}' && '{}' {}", folder.string(), NASCENT_PROGRAM, arguments));
 }
 
 inline void write(const fs::path& path, const std::string& text) {

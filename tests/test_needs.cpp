@@ -139,7 +139,7 @@ TEST_CASE("config --check tells memory, disk and time, refuses what train refuse
   }
   // A thousand layers as wide as can be; as many checkpoints as steps.
   const std::string wide = "--set model.width=65536 --set model.layers=1024";
-  const std::string many = R"(--set model.width=512 --set train.steps=100000000 --set 'checkpoints.at=["every 1"]')";
+  const std::string many = R"(--set model.width=512 --set train.steps=10000000 --set 'checkpoints.at=["every 1"]')";
   for (const std::string& command : {"config tiny.toml --check " + wide, "train tiny.toml " + wide}) {
     const Outcome refused = place.run(command);
     INFO(refused.output);

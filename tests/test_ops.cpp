@@ -340,7 +340,7 @@ TEST_CASE("every op makes finite numbers of finite ones: a stream that checks ra
   }
 }
 
-TEST_CASE("in double every op has the same bits on one, two and three threads") {
+TEST_CASE("in double every op has the same bits on one, two and three threads", "[threads]") {
   std::vector<std::vector<double>> first;
   for (const int threads : {1, 2, 3}) {
     Stream s(kTestDevice, threads);

@@ -287,7 +287,7 @@ TEST_CASE("checked runs raise no false alarm and have the same weights to the bi
       const auto weights = [&](bool checked) {
         Run run(config, true);
         if (checked) run.trainer->check_finite();
-        for (int i = 0; i < 5; ++i) run.trainer->step();
+        for (int i = 0; i < 3; ++i) run.trainer->step();
         return weights_of(*run.trainer);
       };
       CHECK(weights(true) == weights(false));

@@ -61,7 +61,8 @@ void write_basis(const std::string& path, const std::string& tap, const DenseMat
 
 }  // namespace
 
-TEST_CASE("20 steps have the same bits with all probes, the probe set, early and imported bases at every step") {
+TEST_CASE("20 steps have the same bits with all probes, the probe set, early and imported bases at every step",
+          "[long]") {
   const RunPlace place;
   Config config = small_config("pure");
   config.train.steps = 20;

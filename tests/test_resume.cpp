@@ -127,36 +127,34 @@ State resumed_to(const std::string& name, std::int64_t step, const std::vector<s
   return state_of(*resumed.trainer, resumed.run->probes);
 }
 
-State uninterrupted(const std::string& name, const std::vector<std::string>& set = {}) {
+State uninterrupted(const std::string& name, const std::vector<std::string>& set = {}, std::int64_t steps = 20) {
   const auto run = small_run(name, set);
   const auto trainer = begin(*run);
-  go_to(*trainer, 50);
+  go_to(*trainer, steps);
   return state_of(*trainer, run->probes);
 }
 
 std::vector<std::string> records(const std::string& name) { return records_of("runs/" + name + "/metrics.db"); }
 
-}  // namespace
-
-TEST_CASE(
-    "stopped at step 25 and resumed, a run is at step 50 what it is uninterrupted: weights, moments, probes, records") {
+// Runs of every kind, stopped at step `half` and resumed to twice that, are what they are uninterrupted.
+void check_resumed_at(std::int64_t half) {
   struct Case {
     const char* name;
     std::int64_t windows;
     std::vector<std::string> set;
   };
-  // 25 steps take 150 samples.
+  const std::int64_t samples = 6 * half, quarter = samples * 10 / 32;  // in the fourth epoch at `half`
   for (const Case& c :
-       {Case{"in the first epoch", 200, {}}, Case{"at the end of an epoch", 150, {}},
-        Case{"in the fourth epoch", 47, {}}, Case{"with micro-batches", 47, {"train.micro_batch=2"}},
-        Case{"in double precision", 47, {"precision=fp64"}}, Case{"with a probe set", 47, {"probes.set=set"}},
+       {Case{"in the first epoch", samples + 50, {}}, Case{"at the end of an epoch", samples, {}},
+        Case{"in the fourth epoch", quarter, {}}, Case{"with micro-batches", quarter, {"train.micro_batch=2"}},
+        Case{"in double precision", quarter, {"precision=fp64"}}, Case{"with a probe set", quarter, {"probes.set=set"}},
         Case{"with documents held out", 80, {"data.heldout=0.2", "eval.at=[\"every 5\"]"}},
-        Case{"with probes now and then", 47, {"probes.tangent.at=[\"every 7\"]", "probes.moments.on=false"}}}) {
+        Case{"with probes now and then", quarter, {"probes.tangent.at=[\"every 7\"]", "probes.moments.on=false"}}}) {
     INFO(c.name);
     const Workplace workplace(c.windows);
-    const State whole = uninterrupted("whole", c.set);
-    run_to("stopped", 25, c.set);
-    const State resumed = resumed_to("stopped", 50);
+    const State whole = uninterrupted("whole", c.set, 2 * half);
+    run_to("stopped", half, c.set);
+    const State resumed = resumed_to("stopped", 2 * half);
     CHECK(whole.size() > 100);
     CHECK(resumed == whole);
     CHECK(records("whole").size() > 1000);
@@ -164,15 +162,24 @@ TEST_CASE(
   }
 }
 
+}  // namespace
+
+TEST_CASE(
+    "stopped and resumed at twice the steps, a run is what it is uninterrupted: weights, moments, probes, records") {
+  check_resumed_at(6);
+}
+
+TEST_CASE("so is a run of 50 steps that is stopped at 25", "[long]") { check_resumed_at(25); }
+
 TEST_CASE("resumed twice, a run is what it is uninterrupted, each part recorded as its own attempt") {
   const Workplace workplace(61);
   const State whole = uninterrupted("whole");
-  run_to("twice", 11);
-  resumed_to("twice", 30);
-  CHECK(resumed_to("twice", 50) == whole);
+  run_to("twice", 5);
+  resumed_to("twice", 12);
+  CHECK(resumed_to("twice", 20) == whole);
   CHECK(difference(records("twice"), records("whole")) == "");
   CHECK(query("runs/twice/metrics.db", "SELECT attempt, min(step), max(step) FROM steps GROUP BY attempt") ==
-        std::vector<std::string>{"1|0|10", "2|11|29", "3|30|49"});
+        std::vector<std::string>{"1|0|4", "2|5|11", "3|12|19"});
 }
 
 TEST_CASE("resumed after a step without an update, AdamW goes on from the number of updates, not of steps") {
@@ -215,26 +222,26 @@ TEST_CASE("a run whose probe set has changed is not resumed") {
 
 TEST_CASE("a run that ended without saving repeats the steps after its last checkpoint and keeps what was recorded") {
   const Workplace workplace(61);
-  const std::vector<std::string> set = {"checkpoints.at=[\"every 20\"]"};
+  const std::vector<std::string> set = {"checkpoints.at=[\"every 8\"]"};
   const State whole = uninterrupted("whole", set);
   {
     const auto run = small_run("cut", set);
-    go_to(*begin(*run), 33);
+    go_to(*begin(*run), 13);
   }
-  CHECK(resumed_to("cut", 50) == whole);
+  CHECK(resumed_to("cut", 20) == whole);
   CHECK(difference(records("cut"), records("whole")) == "");
-  CHECK(query("runs/cut/metrics.db", "SELECT attempt, loss FROM steps WHERE step IN (19, 32) ORDER BY step, attempt")
+  CHECK(query("runs/cut/metrics.db", "SELECT attempt, loss FROM steps WHERE step IN (7, 12) ORDER BY step, attempt")
             .size() == 3);
 }
 
 TEST_CASE("a run made longer while its rate is constant is the longer run from the start") {
   const Workplace workplace(61);
-  const std::vector<std::string> set = {"schedule.kind=constant", "probes.early.until=steps 20"};
+  const std::vector<std::string> set = {"schedule.kind=constant", "probes.early.until=steps 8"};
   const State whole = uninterrupted("whole", set);
   std::vector<std::string> shorter = set;
-  shorter.push_back("train.steps=25");
-  run_to("longer", 25, shorter);
-  CHECK(resumed_to("longer", 50, {"train.steps=50"}) == whole);
+  shorter.push_back("train.steps=10");
+  run_to("longer", 10, shorter);
+  CHECK(resumed_to("longer", 20, {"train.steps=50"}) == whole);
   CHECK(difference(records("longer"), records("whole")) == "");
   // config.toml holds the keys in force now.
   CHECK(RunConfig(ConfigReader("runs/longer/config.toml")).config.train.steps == 50);
@@ -253,26 +260,26 @@ TEST_CASE("a longer run under a schedule that falls says that the rates change")
 
 TEST_CASE("a branch without changes goes on as its parent does, and is a run that can itself be resumed") {
   const Workplace workplace(47);
-  const std::vector<std::string> set = {"checkpoints.resumable=[\"step 20\"]"};
+  const std::vector<std::string> set = {"checkpoints.resumable=[\"step 8\"]"};
   const State whole = uninterrupted("parent", set);
   const std::vector<std::string> parent = records("parent");
   {
-    const Resumed branch = open_branch({"runs/parent", 20, "child", {}});
-    go_to(*branch.trainer, 33);
+    const Resumed branch = open_branch({"runs/parent", 8, "child", {}});
+    go_to(*branch.trainer, 13);
     branch.trainer->save(SavedFor::kSignal);
   }
   fs::remove_all("runs/parent");
-  CHECK(resumed_to("child", 50) == whole);
+  CHECK(resumed_to("child", 20) == whole);
   const std::vector<std::string> child = records("child");
   REQUIRE(child.size() < parent.size());
-  std::vector<std::string> later;  // the parent's from step 20 on
+  std::vector<std::string> later;  // the parent's from step 8 on
   for (const std::string& row : parent) {
-    if (std::stoll(row) >= 20) later.push_back(row);
+    if (std::stoll(row) >= 8) later.push_back(row);
   }
   CHECK(difference(child, later) == "");
   const RunConfig config(ConfigReader("runs/child/config.toml"));
   CHECK(config.config.branch.parent == "runs/parent");
-  CHECK(config.config.branch.step == 20);
+  CHECK(config.config.branch.step == 8);
 }
 
 TEST_CASE("a branch of other batch size goes on with the samples its parent has not seen") {

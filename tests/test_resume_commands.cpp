@@ -222,7 +222,7 @@ TEST_CASE("a second process in the folder of a run is refused and disturbs nothi
   const Workplace place;
   const std::string program = NASCENT_PROGRAM;
   const Outcome outcome = train_and(
-      place, "tiny.toml --set train.steps=100000000 " + kNoProbes, "runs/tiny/checkpoints/step_00000004",
+      place, "tiny.toml --set train.steps=10000000 " + kNoProbes, "runs/tiny/checkpoints/step_00000004",
       fmt::format("for c in 'resume runs/tiny' 'train tiny.toml --overwrite' 'replay runs/tiny --from 0 --to 1'; do\n"
                   "'{}' $c; echo \"status $?\"; done\necho \"pid $!\"; kill -0 $! && kill -TERM $!\nwait $!",
                   program));

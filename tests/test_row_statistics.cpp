@@ -109,7 +109,7 @@ struct Rows {
 
 }  // namespace
 
-TEST_CASE("sums over groups of rows are those of plain loops, with factors and weights and without") {
+TEST_CASE("sums over groups of rows are those of plain loops, with factors and weights and without", "[threads]") {
   for (const Size& size : sizes()) {
     const Rows data(size, 1);
     const std::int64_t d = size.d, groups = data.groups();
@@ -155,8 +155,8 @@ TEST_CASE("sums over groups of rows are those of plain loops, with factors and w
   }
 }
 
-TEST_CASE(
-    "squared lengths along several bases side by side are those of plain loops, also at 1e-15 and of no columns") {
+TEST_CASE("squared lengths along several bases side by side are those of plain loops, also at 1e-15 and of no columns",
+          "[threads]") {
   for (const Size& size : sizes()) {
     for (const double scale : {1.0, 1e-15}) {
       const Rows data(size, scale);
@@ -205,7 +205,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sums over pairs of a type and a sequence are those of plain loops") {
+TEST_CASE("sums over pairs of a type and a sequence are those of plain loops", "[threads]") {
   for (const Size& size : sizes()) {
     const Rows data(size, 1);
     const std::int64_t d = size.d, pairs = data.groups();
@@ -257,7 +257,7 @@ TEST_CASE("sums over pairs of a type and a sequence are those of plain loops") {
   }
 }
 
-TEST_CASE("cosines of rows are those of plain loops, and none where a row is zero") {
+TEST_CASE("cosines of rows are those of plain loops, and none where a row is zero", "[threads]") {
   for (const Size& size : sizes()) {
     const Rows data(size, 1e-12);
     const std::int64_t d = size.d, n = static_cast<std::int64_t>(data.rows.size());
@@ -279,7 +279,8 @@ TEST_CASE("cosines of rows are those of plain loops, and none where a row is zer
   }
 }
 
-TEST_CASE("second moments are those of plain loops, with factors and weights, in single and double products") {
+TEST_CASE("second moments are those of plain loops, with factors and weights, in single and double products",
+          "[threads]") {
   for (const Size& size : sizes()) {
     for (const double scale : {1.0, 1e-15}) {
       const Rows data(size, scale);

@@ -39,7 +39,7 @@ Outcome run(Config config, bool with_probes) {
 
 }  // namespace
 
-TEST_CASE("50 steps give the same bits with probes off, with every probe at every tap and step, and again") {
+TEST_CASE("50 steps give the same bits with probes off, with every probe at every tap and step, and again", "[long]") {
   const RunPlace place;
   const Outcome off = run(small_config("off"), false), on = run(small_config("on"), true),
                 again = run(small_config("again"), true);
@@ -51,9 +51,10 @@ TEST_CASE("50 steps give the same bits with probes off, with every probe at ever
   CHECK(off.losses.back() < off.losses.front() - 0.3);
 }
 
-TEST_CASE("records of two runs are the same, but for the seconds") {
+TEST_CASE("records of two runs are the same, but for the seconds, on one thread and on three", "[threads]") {
   const RunPlace place;
   Config config = small_config("a");
+  config.threads = GENERATE(1, 3);
   config.train.steps = 3;
   std::vector<Records> records;
   for (const char* name : {"a", "b"}) {
