@@ -165,11 +165,11 @@ void check_resumed_at(std::int64_t half) {
 }  // namespace
 
 TEST_CASE(
-    "stopped and resumed at twice the steps, a run is what it is uninterrupted: weights, moments, probes, records") {
+    "stopped at half of its steps and resumed, a run is what it is uninterrupted: weights, moments, probes, records") {
   check_resumed_at(6);
 }
 
-TEST_CASE("so is a run of 50 steps that is stopped at 25", "[long]") { check_resumed_at(25); }
+TEST_CASE("a run of 50 steps stopped at 25 and resumed is what it is uninterrupted", "[long]") { check_resumed_at(25); }
 
 TEST_CASE("resumed twice, a run is what it is uninterrupted, each part recorded as its own attempt") {
   const Workplace workplace(61);
