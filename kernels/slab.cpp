@@ -62,7 +62,7 @@ std::byte* Slab::guard_of(const Placed& placed) const {
 void Slab::check_guards() const {
   if constexpr (kGuard > 0) {
     for (const Placed& p : placed_) {
-      std::array<std::byte, kGuard> guard;
+      std::array<std::byte, kGuard> guard{};
       copy_bytes(Device::kCpu, guard.data(), device_, guard_of(p), kGuard);
       const auto intact = [](std::byte b) { return b == std::byte{kGuardByte}; };
       if (!std::all_of(guard.begin(), guard.end(), intact))
