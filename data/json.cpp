@@ -9,6 +9,24 @@ namespace nascent {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+void set_from(JsonObject& object, const std::string& key, const Json& value) {
+  if (value.is_boolean()) {
+    object.set(key, value.get<bool>());
+  } else if (value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
+    object.set(key, value.get<std::int64_t>());
+  } else if (value.is_number()) {
+    object.set(key, value.get<double>());
+  } else if (value.is_string()) {
+    object.set(key, value.get<std::string>());
+  } else if (value.is_null()) {
+    object.set(key, JsonObject::Value(nullptr));
+  }
+}
+
+}  // namespace
+
 JsonObject JsonObject::parse(const std::string& text, const std::string& where) {
   JsonObject object;
   object.where_ = where;
@@ -22,17 +40,9 @@ JsonObject JsonObject::parse(const std::string& text, const std::string& where) 
   }
   if (!json.is_object()) throw input_error("{}: expected a JSON object", where);
   for (const auto& [key, value] : json.items()) {
-    if (value.is_boolean()) {
-      object.set(key, value.get<bool>());
-    } else if (value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)) {
-      object.set(key, value.get<std::int64_t>());
-    } else if (value.is_number()) {
-      object.set(key, value.get<double>());
-    } else if (value.is_string()) {
-      object.set(key, value.get<std::string>());
-    } else if (value.is_null()) {
-      object.set(key, Value(nullptr));
-    }
+    set_from(object, key, value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, inner_value] : value.items()) set_from(object, key + "." + inner, inner_value);
   }
   return object;
 }

@@ -1,5 +1,5 @@
 // A flat JSON object, as a model's config.json is: keys with text, numbers, booleans, null, or lists of text or whole
-// numbers. What is nested or of another kind can be read but not asked for.
+// numbers. Of an object within it "rope_parameters.rope_theta" asks for a key; lists can be read but not asked for.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,12 @@ class JsonObject {
   bool boolean(const std::string& key, bool absent) const;
   std::string text(const std::string& key, const std::string& absent) const;
 
+  const Value* find(const std::string& key) const;  // null when there is none
+
   const std::string& where() const { return where_; }
   std::vector<std::string> keys() const;  // in the order of the text
 
  private:
-  const Value* find(const std::string& key) const;
   template <class T>
   const T* typed(const std::string& key, const char* expected) const;
 

@@ -9,7 +9,7 @@ namespace nascent::cuda {
 
 constexpr int kRowsOfBlock = kThreads / kWarp;  // a warp a row
 
-// y, x [n, c]; mean (only centred), rstd [n]; w, b (only centred) [c].
+// y, x [n, c]; mean (only centred), rstd [n]; w, b (only centred) [c], null: 1 and 0.
 template <class T, bool kCentred>
 __global__ void norm_forward(T* y, T* mean, T* rstd, const T* x, const T* w, const T* b, T eps, std::int64_t n,
                              std::int64_t c) {
@@ -26,8 +26,8 @@ __global__ void norm_forward(T* y, T* mean, T* rstd, const T* x, const T* w, con
   for (std::int64_t j = lane; j < c; j += kWarp) square += (in[j] - m) * (in[j] - m);
   const T r = 1 / std::sqrt(warp_sum(square) / static_cast<T>(c) + eps);
   for (std::int64_t j = lane; j < c; j += kWarp) {
-    const T normed = (in[j] - m) * r * w[j];
-    out[j] = kCentred ? normed + b[j] : normed;
+    const T normed = (in[j] - m) * r * (w ? w[j] : T{1});
+    out[j] = kCentred && b ? normed + b[j] : normed;
   }
   if (lane == 0) {
     rstd[row] = r;
@@ -35,7 +35,7 @@ __global__ void norm_forward(T* y, T* mean, T* rstd, const T* x, const T* w, con
   }
 }
 
-// dx [n, c] = dresidual (may be null, may be dx) + the gradient through the norm.
+// dx [n, c] = dresidual (may be null, may be dx) + the gradient through the norm. dx may be dy; w may be null.
 template <class T, bool kCentred>
 __global__ void norm_backward_x(T* dx, const T* dy, const T* x, const T* mean, const T* rstd, const T* w,
                                 const T* dresidual, std::int64_t n, std::int64_t c) {
@@ -46,7 +46,7 @@ __global__ void norm_backward_x(T* dx, const T* dy, const T* x, const T* mean, c
   const T m = kCentred ? mean[row] : T{0}, r = rstd[row];
   T sum_g = 0, sum_gn = 0;
   for (std::int64_t j = lane; j < c; j += kWarp) {
-    const T g = grad[j] * w[j];
+    const T g = w ? grad[j] * w[j] : grad[j];
     sum_g += g;
     sum_gn += g * (in[j] - m) * r;
   }
@@ -54,7 +54,8 @@ __global__ void norm_backward_x(T* dx, const T* dy, const T* x, const T* mean, c
   sum_gn = warp_sum(sum_gn) / static_cast<T>(c);
   for (std::int64_t j = lane; j < c; j += kWarp) {
     const T around = dresidual ? dresidual[row * c + j] : T{0};
-    dx[row * c + j] = around + r * (grad[j] * w[j] - sum_g - (in[j] - m) * r * sum_gn);
+    const T g = w ? grad[j] * w[j] : grad[j];
+    dx[row * c + j] = around + r * (g - sum_g - (in[j] - m) * r * sum_gn);
   }
 }
 
@@ -85,7 +86,7 @@ __global__ void norm_backward_w(T* partials, const T* dy, const T* x, const T* m
   }
 }
 
-// Both gradients; mean and db only where centred.
+// Both gradients; mean and db only where centred, dw and db not where there is no w.
 template <class T, bool kCentred>
 void norm_backward(Stream& s, const char* name, Tensor dx, T* dw, T* db, View dy, View x, const T* mean, View rstd,
                    View w, View dresidual) {
@@ -93,12 +94,14 @@ void norm_backward(Stream& s, const char* name, Tensor dx, T* dw, T* db, View dy
   const unsigned chunks = blocks_for(n, kRowsOfChunk), columns = blocks_for(c, kThreads);
   const auto scratch = s.scratch(x.dtype(), {chunks, 2, c});
   T* partials = scratch.template data<T>();
-  launch(s, name, norm_backward_w<T, kCentred>, chunks, kThreads, partials, dy.data<T>(), x.data<T>(), mean,
+  if (dw) {
+    launch(s, name, norm_backward_w<T, kCentred>, chunks, kThreads, partials, dy.data<T>(), x.data<T>(), mean,
          rstd.data<T>(), n, c);
-  launch(s, name, add_partials<T>, columns, kThreads, dw, partials, chunks, 2 * c, c);
-  if constexpr (kCentred) launch(s, name, add_partials<T>, columns, kThreads, db, partials + c, chunks, 2 * c, c);
+    launch(s, name, add_partials<T>, columns, kThreads, dw, partials, chunks, 2 * c, c);
+    if constexpr (kCentred) launch(s, name, add_partials<T>, columns, kThreads, db, partials + c, chunks, 2 * c, c);
+  }
   launch(s, name, norm_backward_x<T, kCentred>, blocks_for(n, kRowsOfBlock), kThreads, dx.data<T>(), dy.data<T>(),
-         x.data<T>(), mean, rstd.data<T>(), w.data<T>(), dresidual ? dresidual.data<T>() : nullptr, n, c);
+         x.data<T>(), mean, rstd.data<T>(), w ? w.data<T>() : nullptr, dresidual ? dresidual.data<T>() : nullptr, n, c);
 }
 
 }  // namespace nascent::cuda

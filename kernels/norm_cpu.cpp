@@ -6,14 +6,25 @@
 #include "kernels/require.h"
 
 namespace nascent::cpu {
+namespace {
+
+template <class T>
+const T* filled(T* row, std::int64_t c, T with) {
+  std::fill_n(row, c, with);
+  return row;
+}
+
+}  // namespace
 
 void layernorm_forward(Stream& s, Tensor y, Tensor mean, Tensor rstd, View x, View w, View b, double eps) {
   const std::int64_t n = x.rows(), c = x.cols();
   require_shape("layernorm_forward", "y", y, x.shape());
-  require_shape("layernorm_forward", "w", w, {c});
-  require_shape("layernorm_forward", "b", b, {c});
+  if (w) require_shape("layernorm_forward", "w", w, {c});
+  if (b) require_shape("layernorm_forward", "b", b, {c});
   dispatch(x.dtype(), [&]<class T>() {
-    const T *weight = w.data<T>(), *bias = b.data<T>();
+    const auto defaults = s.scratch(x.dtype(), {2, c});
+    const T* weight = w ? w.data<T>() : filled(defaults.template data<T>(), c, T{1});
+    const T* bias = b ? b.data<T>() : filled(defaults.template data<T>() + c, c, T{0});
     parallel_for(s, n, 16, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t i = begin; i < end; ++i) {
         const T* in = x.data<T>() + i * c;
@@ -42,7 +53,8 @@ void layernorm_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, Vie
   dispatch(x.dtype(), [&]<class T>() {
     const auto partial = s.scratch(x.dtype(), {chunks, 2, c});  // dw and db of each chunk of rows
     T* sums = partial.template data<T>();
-    const T* weight = w.data<T>();
+    const auto ones = s.scratch(x.dtype(), {c});
+    const T* weight = w ? w.data<T>() : filled(ones.template data<T>(), c, T{1});
     const T* residual = dresidual ? dresidual.data<T>() : nullptr;
     parallel_for(s, chunks, 1, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
@@ -72,6 +84,7 @@ void layernorm_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, Vie
         }
       }
     });
+    if (!dw) return;
     T *total_w = dw.data<T>(), *total_b = db.data<T>();
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       for (std::int64_t j = 0; j < c; ++j) {

@@ -7,11 +7,11 @@ namespace nascent::cuda {
 void layernorm_forward(Stream& s, Tensor y, Tensor mean, Tensor rstd, View x, View w, View b, double eps) {
   const std::int64_t n = x.rows(), c = x.cols();
   require_shape("layernorm_forward", "y", y, x.shape());
-  require_shape("layernorm_forward", "w", w, {c});
-  require_shape("layernorm_forward", "b", b, {c});
+  if (w) require_shape("layernorm_forward", "w", w, {c});
+  if (b) require_shape("layernorm_forward", "b", b, {c});
   dispatch(x.dtype(), [&]<class T>() {
     launch(s, "layernorm_forward", norm_forward<T, true>, blocks_for(n, kRowsOfBlock), kThreads, y.data<T>(),
-           mean.data<T>(), rstd.data<T>(), x.data<T>(), w.data<T>(), b.data<T>(), eps, n, c);
+           mean.data<T>(), rstd.data<T>(), x.data<T>(), w ? w.data<T>() : nullptr, b ? b.data<T>() : nullptr, eps, n, c);
   });
 }
 
@@ -21,8 +21,8 @@ void layernorm_backward(Stream& s, Tensor dx, Tensor dw, Tensor db, View dy, Vie
   require_shape("layernorm_backward", "dy", dy, x.shape());
   if (dresidual) require_shape("layernorm_backward", "dresidual", dresidual, x.shape());
   dispatch(x.dtype(), [&]<class T>() {
-    norm_backward<T, true>(s, "layernorm_backward", dx, dw.data<T>(), db.data<T>(), dy, x, mean.data<T>(), rstd, w,
-                           dresidual);
+    norm_backward<T, true>(s, "layernorm_backward", dx, dw ? dw.data<T>() : nullptr, db ? db.data<T>() : nullptr, dy, x,
+                           mean.data<T>(), rstd, w, dresidual);
   });
 }
 

@@ -11,7 +11,7 @@ namespace nascent {
 
 // y, x [N, C]; rstd [N] is kept for the backward; w [C].
 KERNEL(rmsnorm_forward, Tensor y, Tensor rstd, View x, View w, double eps);
-// dresidual [N, C] is the gradient that reaches x around the norm; it may be empty, and it may be dx itself.
+// dresidual [N, C] is the gradient that reaches x around the norm; it may be empty, and it may be dx itself. dx may be dy.
 KERNEL(rmsnorm_backward, Tensor dx, Tensor dw, View dy, View x, View rstd, View w, View dresidual);
 
 }  // namespace nascent

@@ -1,5 +1,6 @@
 #include "model/family.h"
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/error.h"
@@ -42,6 +43,10 @@ const Family& family_of_model_type(const std::string& type, const std::string& w
   throw input_error("{}: model_type is \"{}\", expected one of: {}", where, type, fmt::join(types, ", "));
 }
 
+bool Family::has(const std::string& role) const {
+  return std::ranges::any_of(tensors, [&](const TensorName& t) { return t.role == role; });
+}
+
 const TensorName& Family::tensor(const std::string& role) const {
   for (const TensorName& t : tensors) {
     if (t.role == role) return t;
@@ -63,10 +68,17 @@ void TransformerSpec::check() const {
   if (!(rotary_fraction >= 0 && rotary_fraction <= 1))
     throw input_error("rotary positions turn a share of {} of each head, expected 0 to 1", rotary_fraction);
   if (!(rotary_base > 0)) throw input_error("the rotary base is {}, expected a number above 0", rotary_base);
+  if (key_value_heads < 0 || heads % groups() != 0) {
+    throw input_error("model.key_value_heads = {} does not divide model.heads = {}", key_value_heads, heads);
+  }
   if (positions == Positions::kRotary && rotary().dims % 2 != 0) {
     throw input_error("model.heads = {}: rotary positions turn {} of a head's {} numbers, expected an even number",
                       heads, rotary().dims, head_size());
   }
+  if (!(rotary_base > 0)) throw input_error("model.rotary_base = {}: expected a number above 0", rotary_base);
+  if (!(clip_qkv >= 0)) throw input_error("queries, keys and values are clipped at {}, expected 0 or more", clip_qkv);
+  if (parallel && norm_place == NormPlace::kPost)
+    throw machine_error("family {}: norms after attention and MLP in parallel", family);
   if (!(norm_eps > 0)) throw input_error("the norm's epsilon is {}, expected a number above 0", norm_eps);
 }
 

@@ -14,16 +14,27 @@
 
 namespace nascent {
 
-enum class Activation { kGeluTanh, kGeluErf };
+enum class Activation { kGeluTanh, kGeluErf, kSwiGlu };
+
+enum class NormKind { kLayer, kLayerPlain, kRms };  // kLayerPlain: without weight and bias
+
+// Before attention and MLP, on what they read; or after, on what they add to the stream.
+enum class NormPlace { kPre, kPost };
 
 enum class Positions { kLearned, kRotary };
 
-// A pre-norm decoder with biases; further block shapes come with their families.
+// A decoder's sizes and choices.
 struct TransformerSpec {
   std::string family;
   std::int64_t vocab = 0, context = 0;                        // tokens; positions at most
   std::int64_t width = 0, layers = 0, heads = 0, hidden = 0;  // hidden: of the MLP
+  std::int64_t key_value_heads = 0;                           // a divisor of heads; 0: as many as heads
   Activation activation = Activation::kGeluTanh;
+  NormKind norm = NormKind::kLayer;
+  NormPlace norm_place = NormPlace::kPre;
+  bool biases = true;    // of linears
+  bool qk_norm = false;  // a norm over all queries of a position, and one over all its keys, before they are turned
+  double clip_qkv = 0;   // queries, keys and values are clipped to [-clip_qkv, clip_qkv]; 0: they are not
   Positions positions = Positions::kLearned;
   double rotary_fraction = 1, rotary_base = 10000;  // of kRotary: the share of a head that turns
   bool parallel = false;  // attention and MLP both read the block's input and are added to it together
@@ -38,6 +49,9 @@ struct TransformerSpec {
                                 kMostHeads = 1024, kMostHidden = 1 << 18;
 
   std::int64_t head_size() const { return width / heads; }
+  std::int64_t groups() const { return key_value_heads > 0 ? key_value_heads : heads; }
+  std::int64_t key_width() const { return groups() * head_size(); }  // of the keys of a position, and of its values
+  bool gated() const { return activation == Activation::kSwiGlu; }
   Rotary rotary() const {
     return {static_cast<std::int64_t>(static_cast<double>(head_size()) * rotary_fraction), rotary_base};
   }
@@ -69,6 +83,7 @@ struct Family {
   std::function<TransformerSpec(const JsonObject&)> from_config;
 
   const TensorName& tensor(const std::string& role) const;
+  bool has(const std::string& role) const;
 };
 
 // Registered families by name. Throws an input error that lists them when there is none of that name.

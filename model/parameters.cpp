@@ -14,9 +14,34 @@ Parameter& Parameters::add(Parameter description, DType dtype, Shape shape) {
   return p;
 }
 
+const Weight& Parameters::add_stack(std::vector<Parameter> descriptions, DType dtype,
+                                    const std::vector<std::int64_t>& rows, std::int64_t cols) {
+  Stack& stack = stacks_.emplace_back();
+  std::int64_t all_rows = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Parameter& p = all_.emplace_back(std::move(descriptions[i]));
+    p.value = p.grad = Tensor(nullptr, dtype, {rows[i], cols});
+    stack.parts.push_back(&p);
+    all_rows += rows[i];
+  }
+  const std::string name = stack.parts.front()->name + " and what follows";
+  values_.place(stack.whole.value, name, dtype, {all_rows, cols});
+  gradients_.place(stack.whole.grad, name, dtype, {all_rows, cols});
+  return stack.whole;
+}
+
 void Parameters::allocate() {
   values_.allocate();
   gradients_.allocate();
+  for (const Stack& stack : stacks_) {
+    std::int64_t row = 0;
+    for (Parameter* p : stack.parts) {
+      const std::int64_t rows = p->value.rows();
+      p->value = stack.whole.value.slice(row, rows);
+      p->grad = stack.whole.grad.slice(row, rows);
+      row += rows;
+    }
+  }
 }
 
 void Parameters::initialize(std::uint64_t seed) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "kernels/slab.h"
 #include "kernels/view.h"
@@ -11,9 +12,12 @@
 
 namespace nascent {
 
-struct Parameter {
+struct Weight {
+  Tensor value, grad;  // linear weights are [out, in] here, whatever the file's layout
+};
+
+struct Parameter : Weight {
   std::string name;              // Hugging Face's: "transformer.h.0.attn.c_attn.weight"
-  Tensor value, grad;            // linear weights are [out, in] here, whatever the file's layout
   double std = 0, constant = 0;  // drawn from N(0, std^2), or `constant` where std is 0
   bool decay = false;            // weight decay applies
   Layout layout;                 // in Hugging Face's files
@@ -23,6 +27,10 @@ struct Parameter {
 class Parameters {
  public:
   Parameter& add(Parameter description, DType dtype, Shape shape);  // a place that stays valid
+  // Parameters that one product uses: rows[i] rows each of `cols` numbers, one after the other in memory, and all of
+  // them as one weight [sum of rows, cols], which stays valid. They are parameters of their own in all else.
+  const Weight& add_stack(std::vector<Parameter> descriptions, DType dtype, const std::vector<std::int64_t>& rows,
+                          std::int64_t cols);
   void allocate();
 
   // Draws every value by (seed, "init", name): the order of parameters and what else there is change nothing.
@@ -38,7 +46,12 @@ class Parameters {
   auto end() const { return all_.end(); }
 
  private:
+  struct Stack {
+    Weight whole;
+    std::vector<Parameter*> parts;
+  };
   std::deque<Parameter> all_;
+  std::deque<Stack> stacks_;
   Slab values_{"parameters"}, gradients_{"gradients"};
 };
 

@@ -1,7 +1,7 @@
 // The transformer: an explicit forward and an explicit backward over planned memory.
 //
-// Sizes: B sequences of a micro-batch, T positions each, C width, F hidden, H heads, V vocabulary. Linear weights are
-// [out, in].
+// Sizes: B sequences of a micro-batch, T positions each, C width, F hidden, G the input of the activation (F, or 2F where
+// it is gated), H heads, K width of all keys (C unless heads are grouped), V vocabulary. Linear weights are [out, in].
 #pragma once
 
 #include <cstdint>
@@ -59,25 +59,31 @@ class Transformer {
 
  private:
   struct Norm {
-    Parameter *weight = nullptr, *bias = nullptr;
-    Tensor mean, rstd;  // [B, T]
+    const Weight *weight = nullptr, *bias = nullptr;  // null where there is none
+    Tensor mean, rstd;                                // [B, T]
   };
   struct Linear {
-    Parameter *weight = nullptr, *bias = nullptr;
+    const Weight *weight = nullptr, *bias = nullptr;  // bias: null where there is none
   };
   struct Block {
-    Norm ln1, ln2;
-    Linear qkv, out, mlp_in, mlp_out;                  // [3C, C], [C, C], [F, C], [C, F]
-    Tensor ln1_normalized, qkv_value, z, lse;          // [B, T, C], [B, T, 3C], [B, T, C], [B, H, T]
-    Tensor attn_out_value, resid_mid, ln2_normalized;  // [B, T, C] each
-    Tensor pre, post, mlp_out_value, resid_post;       // [B, T, F] twice, [B, T, C] twice
+    Norm ln1, ln2, q_norm, k_norm;     // ln1 belongs to attention and ln2 to the MLP, wherever they stand
+    Linear qkv, out, mlp_in, mlp_out;  // [C + 2K, C], [C, C], [G, C], [C, F]
+    Tensor attn_in, qkv_product;       // [B, T, C]: what attention reads; [B, T, C + 2K]: before clipping
+    Tensor q, k, q_normed, k_normed;   // [B, T, C], [B, T, K], and the same
+    Tensor qkv_value, z, lse;          // [B, T, C + 2K], [B, T, C], [B, H, T]
+    Tensor attn_raw, attn_out_value;   // [B, T, C] twice: before a norm after attention, and behind it
+    Tensor resid_mid, mlp_reads;       // [B, T, C] twice
+    Tensor pre, post;                  // [B, T, G], [B, T, F]
+    Tensor mlp_raw, mlp_out_value;     // as of attention
+    Tensor resid_post;                 // [B, T, C]
     struct {
-      Tap resid_pre, ln1, attn_out, resid_mid, ln2, post, mlp_out, resid_post;
+      Tap resid_pre, ln1, q_norm, k_norm, attn_out, resid_mid, ln2, post, mlp_out, resid_post;
     } tap;
   };
   // Gradients on their way down; one buffer serves every block.
   struct Gradients {
-    Tensor resid, branch, other_branch, hidden, qkv;  // [B, T, C] three times, [B, T, F], [B, T, 3C]
+    Tensor resid, branch, other_branch, hidden, pre;  // [B, T, C] three times, [B, T, F], [B, T, G]
+    Tensor qkv, q, k;                                 // [B, T, C + 2K], [B, T, C], [B, T, K]
   };
 
   void describe_parameters(DType dtype);
@@ -93,11 +99,15 @@ class Transformer {
   void forward(Stream& s, Tensor y, const Norm& n, View x) const;
   void backward(Stream& s, Tensor dx, const Norm& n, View dy, View x, View dresidual) const;
   void attention(Stream& s, Block& b, View x);
-  void attention_backward(Stream& s, Block& b, Tensor dln);
+  void attention_backward(Stream& s, Block& b, Tensor dx);
+  void queries_keys_values(Stream& s, Block& b);
+  void queries_keys_values_backward(Stream& s, Block& b);
   void mlp(Stream& s, Block& b, View x);
-  void mlp_backward(Stream& s, Block& b, Tensor dln);
+  void mlp_backward(Stream& s, Block& b, Tensor dx);
+  void add_to_stream(Stream& s, const Norm& n, View x, View dx);
   void head_backward(Stream& s, View targets, double scale);
-  AttentionHeads heads() const { return {static_cast<int>(spec_.heads), static_cast<int>(spec_.heads)}; }
+  AttentionHeads heads() const { return {static_cast<int>(spec_.heads), static_cast<int>(spec_.groups())}; }
+  bool post_norm() const { return spec_.norm_place == NormPlace::kPost; }
   AttentionMask mask() const { return {}; }
   void activate(Stream& s, Tensor y, View x) const;
   void activate_backward(Stream& s, Tensor dx, View dy, View x) const;

@@ -27,32 +27,39 @@ inline void set_values(const Tensor& t, const std::vector<double>& v) {
   for (std::int64_t i = 0; i < t.size(); ++i) Memory::set(t, i, v[static_cast<std::size_t>(i)]);
 }
 
-// Every golden model: tests/golden/make_gpt2.py and make_gpt_neox.py.
+// Every golden model: tests/golden/make_gpt2.py, make_gpt_neox.py and make_llama.py.
 inline const std::vector<std::string>& golden_files() {
-  static const std::vector<std::string> files = {"gpt2_tanh.safetensors", "gpt2_erf.safetensors",
-                                                 "gpt_neox_parallel.safetensors", "gpt_neox_sequential.safetensors",
-                                                 "gpt_neox_tied.safetensors"};
+  static const std::vector<std::string> files = {
+      "gpt2_tanh.safetensors",           "gpt2_erf.safetensors",      "gpt_neox_parallel.safetensors",
+      "gpt_neox_sequential.safetensors", "gpt_neox_tied.safetensors", "llama_grouped.safetensors",
+      "llama_tied.safetensors",          "olmo_clipped.safetensors",  "olmo2_grouped.safetensors"};
   return files;
 }
 
 inline TransformerSpec golden_spec(const SafetensorsFile& file) {
   const auto text = [&](const char* key) { return file.metadata().at(key); };
-  const bool neox = file.metadata().contains("rotary_pct");
-  TransformerSpec spec = family_of(neox ? "pythia" : "gpt2").base;
-  spec.family = neox ? "pythia" : "gpt2";
+  const auto has = [&](const char* key) { return file.metadata().contains(key); };
+  const bool neox = has("rotary_pct");
+  const std::string family = has("family") ? text("family") : neox ? "pythia" : "gpt2";
+  TransformerSpec spec = family_of(family).base;
+  spec.family = family;
   spec.vocab = std::stoll(text("vocab_size"));
   spec.context = std::stoll(text("n_positions"));
   spec.width = std::stoll(text("n_embd"));
   spec.layers = std::stoll(text("n_layer"));
   spec.heads = std::stoll(text("n_head"));
   spec.hidden = std::stoll(text("n_inner"));
-  spec.activation = text("activation_function") == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
+  const std::string activation = text("activation_function");
+  if (!spec.gated()) spec.activation = activation == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
+  spec.norm_eps = std::stod(text("layer_norm_epsilon"));
   if (neox) {
     spec.rotary_fraction = std::stod(text("rotary_pct"));
-    spec.rotary_base = std::stod(text("rotary_base"));
     spec.parallel = text("use_parallel_residual") == "true";
-    spec.tied = text("tie_word_embeddings") == "true";
   }
+  if (has("rotary_base")) spec.rotary_base = std::stod(text("rotary_base"));
+  if (has("tie_word_embeddings")) spec.tied = text("tie_word_embeddings") == "true";
+  if (has("key_value_heads")) spec.key_value_heads = std::stoll(text("key_value_heads"));
+  if (has("clip_qkv")) spec.clip_qkv = std::stod(text("clip_qkv"));
   return spec;
 }
 
@@ -110,6 +117,25 @@ inline std::vector<TransformerSpec> tiny_specs() {
     spec.rotary_fraction = 0.7;  // 4 of 6
     spec.parallel = parallel;
     spec.tied = tied;
+    specs.push_back(spec);
+  }
+  for (const char* family : {"llama", "olmo", "olmo2"}) {
+    TransformerSpec spec = family_of(family).base;
+    const TransformerSpec sizes = tiny_spec();
+    spec.family = family;
+    spec.vocab = sizes.vocab;
+    spec.context = sizes.context;
+    spec.width = 12;
+    spec.layers = sizes.layers;
+    spec.heads = 6;
+    spec.key_value_heads = 2;
+    spec.hidden = 7;
+    spec.norm_eps = 0.02;
+    spec.rotary_base = 50;
+    if (spec.family == "olmo") {
+      spec.tied = true;
+      spec.clip_qkv = 0.9;
+    }
     specs.push_back(spec);
   }
   return specs;

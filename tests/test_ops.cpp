@@ -5,6 +5,8 @@
 
 #include "kernels/add.h"
 #include "kernels/attention.h"
+#include "kernels/clip.h"
+#include "kernels/columns.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
 #include "kernels/linear.h"
@@ -88,6 +90,43 @@ NamedOp layernorm(std::int64_t n, std::int64_t c, bool residual) {
             return op;
           },
           true};
+}
+
+NamedOp plain_layernorm(std::int64_t n, std::int64_t c) {
+  return {"layernorm without parameters",
+          [=](Memory& m) {
+            Op op{{activation(m, "x", {n, c}, 2)}, {m.zeros({n, c})}, {m.normal("dy", {n, c})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0], mean = m.zeros({n}), rstd = m.zeros({n});
+            op.forward = [=](Stream& s) { layernorm_forward(s, y, mean, rstd, x.value, {}, {}, 1e-2); };
+            op.backward = [=](Stream& s) {
+              layernorm_backward(s, x.gradient, {}, {}, dy, x.value, mean, rstd, {}, {});
+            };
+            return op;
+          },
+          true};
+}
+
+NamedOp clip(std::int64_t n) {
+  return {"clip", [=](Memory& m) {
+            Op op{{activation(m, "x", {n})}, {m.zeros({n})}, {m.normal("dy", {n})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { clip_forward(s, y, x.value, 0.8); };
+            op.backward = [=](Stream& s) { clip_backward(s, x.gradient, dy, x.value, 0.8); };
+            return op;
+          }};
+}
+
+NamedOp columns(std::int64_t n, std::int64_t width, std::int64_t first, std::int64_t c) {
+  return {"columns", [=](Memory& m) {
+            Op op{{activation(m, "x", {n, width})}, {m.zeros({n, c})}, {m.normal("dy", {n, c})}, {}, {}};
+            const Input x = op.inputs[0];
+            const Tensor y = op.outputs[0], dy = op.output_gradients[0];
+            op.forward = [=](Stream& s) { take_columns(s, y, x.value, first); };
+            op.backward = [=](Stream& s) { put_columns(s, x.gradient, dy, first); };
+            return op;
+          }};
 }
 
 NamedOp rmsnorm(std::int64_t n, std::int64_t c, bool residual) {
@@ -176,7 +215,8 @@ std::vector<NamedOp> small_ops() {
                               head(33, 5, 11)};
   for (const NamedOp& op :
        {rmsnorm(1, 3, false), rmsnorm(67, 9, false), rmsnorm(67, 9, true), silu_gate(1, 1), silu_gate(33, 3),
-        rotary(1, 1, {1, 1}, 2, {2, 10000}), rotary(2, 5, {3, 1}, 7, {4, 100}), rotary(1, 3, {2, 2}, 3, {0, 10000})}) {
+        rotary(1, 1, {1, 1}, 2, {2, 10000}), rotary(2, 5, {3, 1}, 7, {4, 100}), rotary(1, 3, {2, 2}, 3, {0, 10000}),
+        plain_layernorm(1, 3), plain_layernorm(67, 9), clip(1), clip(333), columns(1, 1, 0, 1), columns(33, 7, 2, 4)}) {
     ops.push_back(op);
   }
   for (const AttentionCase& c : attention_cases()) ops.push_back(attention(c));
@@ -195,7 +235,10 @@ std::vector<NamedOp> large_ops() {
           head(1027, 33, 1000),
           rmsnorm(1000, 129, true),
           silu_gate(999, 33),
-          rotary(3, 700, {4, 2}, 16, {8, 10000})};
+          rotary(3, 700, {4, 2}, 16, {8, 10000}),
+          plain_layernorm(1000, 129),
+          clip(33333),
+          columns(999, 33, 30, 3)};
 }
 
 // Those that the device has.
@@ -356,4 +399,38 @@ TEST_CASE("in double every op has the same bits on one, two and three threads", 
     if (first.empty()) first = results;
     CHECK(results == first);
   }
+}
+
+TEST_CASE("a norm's backward may write over the gradient it reads") {
+  Stream s(kTestDevice);
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    Memory m(dtype, kTestDevice);
+    const std::int64_t n = 67, c = 9;
+    const Tensor x = m.normal("x", {n, c}), w = m.normal("w", {c}), dy = m.normal("dy", {n, c}), y = m.zeros({n, c});
+    const Tensor same = m.normal("dy", {n, c}), dx = m.zeros({n, c}), mean = m.zeros({n}), rstd = m.zeros({n});
+    const Tensor dw = m.zeros({c}), db = m.zeros({c}), dw_again = m.zeros({c}), db_again = m.zeros({c});
+    rmsnorm_forward(s, y, rstd, x, w, 1e-5);
+    rmsnorm_backward(s, dx, dw, dy, x, rstd, w, {});
+    rmsnorm_backward(s, same, dw_again, same, x, rstd, w, {});
+    s.wait();
+    CHECK((values(same) == values(dx) && values(dw_again) == values(dw)));
+    layernorm_forward(s, y, mean, rstd, x, w, w, 1e-5);
+    layernorm_backward(s, dx, dw, db, dy, x, mean, rstd, w, {});
+    layernorm_backward(s, dy, dw_again, db_again, dy, x, mean, rstd, w, {});
+    s.wait();
+    CHECK((values(dy) == values(dx) && values(dw_again) == values(dw) && values(db_again) == values(db)));
+  }
+}
+
+TEST_CASE("putting columns leaves the others as they are") {
+  Stream s;
+  Memory m;
+  const Tensor x = m.normal("x", {5, 7}), y = m.normal("y", {5, 3});
+  std::vector<double> wanted = values(x);
+  for (std::size_t i = 0; i < 5; ++i)
+    std::copy_n(values(y).begin() + static_cast<std::ptrdiff_t>(3 * i), 3,
+                wanted.begin() + static_cast<std::ptrdiff_t>(7 * i + 2));
+  put_columns(s, x, y, 2);
+  CHECK(values(x) == wanted);
+  CHECK_THROWS_WITH(put_columns(s, x, y, 5), "put_columns: columns 5 to 8 of 7");
 }

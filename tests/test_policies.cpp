@@ -275,7 +275,7 @@ TEST_CASE("a search for what is not finite finds the first, beyond runs that are
 
 TEST_CASE("checked runs raise no false alarm and have the same weights to the bit, in every kind of block") {
   const RunPlace place;
-  for (const char* family : {"gpt2", "pythia"}) {
+  for (const std::string& family : family_names()) {
     for (const char* precision : {"fp32", "fp64"}) {
       INFO(family << " " << precision);
       Config config = small_config("checked");

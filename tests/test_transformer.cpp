@@ -84,10 +84,12 @@ TEST_CASE("every golden model gives PyTorch's logits, loss, gradients, and what 
         const std::string tap = key.substr(6);
         INFO(tap);
         ++taps;
-        CHECK(largest_difference(seen.value.at(tap), golden.want(key)) <= 1e-5);
+        // Relative to 1 + the tap's own size: gated units multiply, and float's rounding grows with what they make.
+        CHECK(largest_difference(seen.value.at(tap), golden.want(key)) <= 1e-5 * (1 + rms(golden.want(key))));
         CHECK(gradient_error(seen.grad.at(tap), golden.want("tapgrad:" + tap), 0) <= 1e-4);
       }
-      CHECK(taps == (golden.model->spec().parallel ? 14 : 16));
+      // The files hold every tap but the units of the two MLPs.
+      CHECK(taps + 2 == static_cast<int>(golden.model->taps().size()));
     }
   }
 }
@@ -215,16 +217,17 @@ TEST_CASE(
   Stream s;
   Memory m(DType::kF64);
   const Tensor tokens = m.ids("tokens", {2, 5}, 11), targets = m.ids("targets", {2, 5}, 11);
-  // Writes into one tap's value or gradient, which no probe may do, to see whether anyone reads it.
+  // Writes into one tap's value or gradient, which no probe may do, to see whether anyone reads it: at the last position,
+  // since the first one's query has but one key to choose.
   struct Meddler : Recording {
     std::string value_of, grad_of;
     void on_value(Stream& stream, const Tap& tap, View v) override {
       Recording::on_value(stream, tap, v);
-      if (tap.name == value_of) const_cast<double*>(v.data<double>())[0] += 0.5;
+      if (tap.name == value_of) const_cast<double*>(v.data<double>())[v.size() - 1] += 0.5;
     }
     void on_grad(Stream& stream, const Tap& tap, View g) override {
       Recording::on_grad(stream, tap, g);
-      if (tap.name == grad_of) const_cast<double*>(g.data<double>())[0] += 0.5;
+      if (tap.name == grad_of) const_cast<double*>(g.data<double>())[g.size() - 1] += 0.5;
     }
   };
   const auto run_with = [&](const TransformerSpec& spec, const std::string& value_of, const std::string& grad_of,

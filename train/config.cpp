@@ -43,8 +43,15 @@ void Config::settings(Settings& s) {
   s.key("width", model.width, 0, TransformerSpec::kMostWidth, "size of the residual stream; 0: the preset's");
   s.key("layers", model.layers, 0, TransformerSpec::kMostLayers, "blocks; 0: the preset's");
   s.key("heads", model.heads, 0, TransformerSpec::kMostHeads, "attention heads, a divisor of width; 0: the preset's");
-  s.key("hidden", model.hidden, 0, TransformerSpec::kMostHidden, "width of the MLP; 0: four times width");
-  s.choice("activation", model.activation, {"family", "gelu_tanh", "gelu_erf"}, "of the MLP; family: its own");
+  s.key("key_value_heads", model.key_value_heads, 0, TransformerSpec::kMostHeads,
+        "heads of keys and values, a divisor of heads; 0: the preset's, else as many as heads");
+  s.key("hidden", model.hidden, 0, TransformerSpec::kMostHidden,
+        "width of the MLP; 0: the preset's, else four times width, or 8/3 of it where the MLP has a gate");
+  s.choice("activation", model.activation, {"family", "gelu_tanh", "gelu_erf"},
+           "of an MLP without gate; family: its own");
+  s.choice("tied", model.tied, {"family", "yes", "no"},
+           "the output matrix is the embedding; family: as it or the preset has it");
+  s.key("rotary_base", model.rotary_base, 0, 1e12, "of rotary positions (rope theta); 0: the family's or the preset's");
   s.end();
 
   s.begin("data");
@@ -149,11 +156,25 @@ TransformerSpec Config::spec(std::int64_t tokenizer_vocab) const {
   take(spec.width, model.width);
   take(spec.layers, model.layers);
   take(spec.heads, model.heads);
+  take(spec.key_value_heads, model.key_value_heads);
   take(spec.hidden, model.hidden);
   if (spec.vocab == 0) spec.vocab = tokenizer_vocab;
   if (spec.context == 0) spec.context = data.sequence;
-  if (model.activation == "gelu_tanh") spec.activation = Activation::kGeluTanh;
-  if (model.activation == "gelu_erf") spec.activation = Activation::kGeluErf;
+  const auto refuse = [&](const char* key, const char* why) {
+    throw input_error("model.{}: family {} {}", key, family.name, why);
+  };
+  if (model.activation != "family") {
+    if (spec.gated()) refuse("activation", "has an MLP with a gate and its own activation");
+    spec.activation = model.activation == "gelu_tanh" ? Activation::kGeluTanh : Activation::kGeluErf;
+  }
+  if (model.tied != "family") spec.tied = model.tied == "yes";
+  if (!spec.tied && !family.has("unembed.weight")) refuse("tied", "has no output matrix of its own");
+  if (model.key_value_heads > 0 && !family.has("blocks.{}.attn.q.weight"))
+    refuse("key_value_heads", "has no grouped heads");
+  if (model.rotary_base > 0) {
+    if (spec.positions != Positions::kRotary) refuse("rotary_base", "has no rotary positions");
+    spec.rotary_base = model.rotary_base;
+  }
   family.complete(spec);
   spec.check();
   if (data.sequence > spec.context) {

@@ -17,8 +17,9 @@ struct Config {
   std::int64_t threads = 0;
 
   struct {
-    std::string family = "gpt2", preset, activation = "family";
-    std::int64_t vocab = 0, context = 0, width = 0, layers = 0, heads = 0, hidden = 0;
+    std::string family = "gpt2", preset, activation = "family", tied = "family";
+    std::int64_t vocab = 0, context = 0, width = 0, layers = 0, heads = 0, key_value_heads = 0, hidden = 0;
+    double rotary_base = 0;
   } model;
 
   struct {

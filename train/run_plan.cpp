@@ -181,7 +181,8 @@ void RunPlan::announce(const std::filesystem::path& folder) const {
 
 double step_operations(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
   const double c = d(spec.width), layers = d(spec.layers), t = d(sequence);
-  const double matrices = layers * (4 * c * c + 2 * c * d(spec.hidden)) + d(spec.vocab) * c;
+  const double attention = 2 * c * c + 2 * c * d(spec.key_width()), mlp = (spec.gated() ? 3 : 2) * c * d(spec.hidden);
+  const double matrices = layers * (attention + mlp) + d(spec.vocab) * c;
   return d(batch) * t * (6 * matrices + 7 * layers * c * t);
 }
 

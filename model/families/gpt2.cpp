@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/error.h"
-#include "model/family.h"
+#include "model/config_keys.h"
 
 namespace nascent {
 namespace {
@@ -27,54 +26,26 @@ void complete(TransformerSpec& spec) {
   spec.init_residual_std = spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
-JsonObject to_config(const TransformerSpec& spec) {
-  JsonObject c;
-  c.set("architectures", std::vector<std::string>{"GPT2LMHeadModel"});
-  c.set("model_type", "gpt2");
-  c.set("vocab_size", spec.vocab);
-  c.set("n_positions", spec.context);
-  c.set("n_embd", spec.width);
-  c.set("n_layer", spec.layers);
-  c.set("n_head", spec.heads);
-  c.set("n_inner", spec.hidden);
-  c.set("activation_function", spec.activation == Activation::kGeluTanh ? "gelu_new" : "gelu");
-  c.set("layer_norm_epsilon", spec.norm_eps);
-  c.set("initializer_range", spec.init_std);
-  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) c.set(dropout, 0.0);
-  c.set("scale_attn_weights", true);
-  c.set("scale_attn_by_inverse_layer_idx", false);
-  c.set("reorder_and_upcast_attn", false);
-  c.set("tie_word_embeddings", true);
-  c.set("use_cache", true);
-  if (spec.bos_id >= 0) c.set("bos_token_id", spec.bos_id);
-  if (spec.eos_id >= 0) c.set("eos_token_id", spec.eos_id);
-  c.set("torch_dtype", "float32");
-  return c;
-}
-
-TransformerSpec from_config(const JsonObject& c) {
-  TransformerSpec spec = sizes(c.integer("n_embd", 768), c.integer("n_layer", 12), c.integer("n_head", 12));
-  spec.vocab = c.integer("vocab_size", 50257);
-  spec.context = c.integer("n_positions", 1024);
-  spec.hidden = c.integer("n_inner", 0);
-  spec.norm_eps = c.number("layer_norm_epsilon", 1e-5);
-  spec.init_std = c.number("initializer_range", 0.02);
-  spec.bos_id = c.integer("bos_token_id", -1);
-  spec.eos_id = c.integer("eos_token_id", -1);
-  const std::string activation = c.text("activation_function", "gelu_new");
-  if (activation != "gelu_new" && activation != "gelu") {
-    throw input_error("{}: activation_function is \"{}\", expected \"gelu_new\" or \"gelu\"", c.where(), activation);
-  }
-  spec.activation = activation == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
-  const auto refuse = [&](const char* key, bool expected) {
-    if (c.boolean(key, expected) != expected) {
-      throw input_error("{}: {} = {} is not supported, expected {}", c.where(), key, !expected, expected);
-    }
-  };
-  refuse("tie_word_embeddings", true);
-  refuse("scale_attn_weights", true);
-  refuse("scale_attn_by_inverse_layer_idx", false);
-  return spec;
+const ConfigKeys& keys() {
+  using S = TransformerSpec;
+  using Key = ConfigKey;
+  static const ConfigKeys keys = {{"vocab_size", &S::vocab, 50257},
+                                  {"n_positions", &S::context, 1024},
+                                  {"n_embd", &S::width, 768},
+                                  {"n_layer", &S::layers, 12},
+                                  {"n_head", &S::heads, 12},
+                                  {"n_inner", &S::hidden, nullptr},
+                                  {"activation_function", &S::activation, "gelu_new"},
+                                  {"layer_norm_epsilon", &S::norm_eps, 1e-5},
+                                  {"initializer_range", &S::init_std, 0.02},
+                                  {"resid_pdrop", Key::Written{}, 0.0},
+                                  {"embd_pdrop", Key::Written{}, 0.0},
+                                  {"attn_pdrop", Key::Written{}, 0.0},
+                                  {"scale_attn_weights", Key::Fixed{}, true},
+                                  {"scale_attn_by_inverse_layer_idx", Key::Fixed{}, false},
+                                  {"reorder_and_upcast_attn", Key::Written{}, false},
+                                  {"tie_word_embeddings", Key::Fixed{}, true}};
+  return keys;
 }
 
 const RegisterFamily registered{Family{
@@ -104,8 +75,8 @@ const RegisterFamily registered{Family{
                 {"ln_final.weight", "transformer.ln_f.weight"},
                 {"ln_final.bias", "transformer.ln_f.bias"}},
     .ignored = {".attn.bias", ".attn.masked_bias", "lm_head.weight"},
-    .to_config = to_config,
-    .from_config = from_config,
+    .to_config = [](const TransformerSpec& spec) { return write_config(spec, "GPT2LMHeadModel", "gpt2", keys()); },
+    .from_config = [](const JsonObject& config) { return read_config(config, TransformerSpec(), keys()); },
 }};
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/error.h"
-#include "model/family.h"
+#include "model/config_keys.h"
 
 namespace nascent {
 namespace {
@@ -17,6 +16,7 @@ TransformerSpec base() {
   spec.rotary_fraction = 0.25;
   spec.parallel = true;
   spec.tied = false;
+  spec.init_std = spec.init_residual_std = 0;  // they follow from the sizes
   return spec;
 }
 
@@ -37,56 +37,29 @@ void complete(TransformerSpec& spec) {
   if (spec.init_residual_std == 0) spec.init_residual_std = 2 / (layers * std::sqrt(width));
 }
 
-JsonObject to_config(const TransformerSpec& spec) {
-  JsonObject c;
-  c.set("architectures", std::vector<std::string>{"GPTNeoXForCausalLM"});
-  c.set("model_type", "gpt_neox");
-  c.set("vocab_size", spec.vocab);
-  c.set("max_position_embeddings", spec.context);
-  c.set("hidden_size", spec.width);
-  c.set("num_hidden_layers", spec.layers);
-  c.set("num_attention_heads", spec.heads);
-  c.set("intermediate_size", spec.hidden);
-  c.set("hidden_act", spec.activation == Activation::kGeluErf ? "gelu" : "gelu_new");
-  c.set("layer_norm_eps", spec.norm_eps);
-  c.set("rotary_pct", spec.rotary_fraction);
-  c.set("rotary_emb_base", spec.rotary_base);
-  c.set("use_parallel_residual", spec.parallel);
-  c.set("attention_bias", true);
-  for (const char* dropout : {"attention_dropout", "hidden_dropout"}) c.set(dropout, 0.0);
-  c.set("initializer_range", 0.02);
-  c.set("tie_word_embeddings", spec.tied);
-  c.set("use_cache", true);
-  if (spec.bos_id >= 0) c.set("bos_token_id", spec.bos_id);
-  if (spec.eos_id >= 0) c.set("eos_token_id", spec.eos_id);
-  c.set("torch_dtype", "float32");
-  return c;
-}
-
-TransformerSpec from_config(const JsonObject& c) {
-  TransformerSpec spec = base();
-  spec.vocab = c.integer("vocab_size", 50432);
-  spec.context = c.integer("max_position_embeddings", 2048);
-  spec.width = c.integer("hidden_size", 6144);
-  spec.layers = c.integer("num_hidden_layers", 44);
-  spec.heads = c.integer("num_attention_heads", 64);
-  spec.hidden = c.integer("intermediate_size", 0);
-  spec.norm_eps = c.number("layer_norm_eps", 1e-5);
-  spec.rotary_fraction = c.number("rotary_pct", 0.25);
-  spec.rotary_base = c.number("rotary_emb_base", 10000);
-  spec.parallel = c.boolean("use_parallel_residual", true);
-  spec.tied = c.boolean("tie_word_embeddings", false);
-  spec.bos_id = c.integer("bos_token_id", -1);
-  spec.eos_id = c.integer("eos_token_id", -1);
-  const std::string activation = c.text("hidden_act", "gelu");
-  if (activation != "gelu" && activation != "gelu_new") {
-    throw input_error("{}: hidden_act is \"{}\", expected \"gelu\" or \"gelu_new\"", c.where(), activation);
-  }
-  spec.activation = activation == "gelu" ? Activation::kGeluErf : Activation::kGeluTanh;
-  if (!c.boolean("attention_bias", true)) {
-    throw input_error("{}: attention_bias = false is not supported, expected true", c.where());
-  }
-  return spec;
+const ConfigKeys& keys() {
+  using S = TransformerSpec;
+  using Key = ConfigKey;
+  static const ConfigKeys keys = {{"vocab_size", &S::vocab, 50432},
+                                  {"max_position_embeddings", &S::context, 2048},
+                                  {"hidden_size", &S::width, 6144},
+                                  {"num_hidden_layers", &S::layers, 44},
+                                  {"num_attention_heads", &S::heads, 64},
+                                  {"intermediate_size", &S::hidden, nullptr},
+                                  {"hidden_act", &S::activation, "gelu"},
+                                  {"layer_norm_eps", &S::norm_eps, 1e-5},
+                                  {"rotary_pct", &S::rotary_fraction, 0.25, "rope_parameters.partial_rotary_factor"},
+                                  {"rotary_emb_base", &S::rotary_base, 10000.0, "rope_parameters.rope_theta"},
+                                  {"rope_parameters.rope_type", Key::Checked{}, "default"},
+                                  {"rope_scaling.rope_type", Key::Checked{}, "default"},
+                                  {"rope_scaling.type", Key::Checked{}, "default"},
+                                  {"use_parallel_residual", &S::parallel, true},
+                                  {"attention_bias", Key::Fixed{}, true},
+                                  {"attention_dropout", Key::Written{}, 0.0},
+                                  {"hidden_dropout", Key::Written{}, 0.0},
+                                  {"initializer_range", Key::Written{}, 0.02},
+                                  {"tie_word_embeddings", &S::tied, false}};
+  return keys;
 }
 
 const RegisterFamily registered{Family{
@@ -117,8 +90,9 @@ const RegisterFamily registered{Family{
                 {"ln_final.bias", "gpt_neox.final_layer_norm.bias"},
                 {"unembed.weight", "embed_out.weight", Layout::kPlain, "lm_head.weight"}},
     .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
-    .to_config = to_config,
-    .from_config = from_config,
+    .to_config =
+        [](const TransformerSpec& spec) { return write_config(spec, "GPTNeoXForCausalLM", "gpt_neox", keys()); },
+    .from_config = [](const JsonObject& config) { return read_config(config, base(), keys()); },
 }};
 
 }  // namespace
