@@ -96,7 +96,7 @@ void norm_backward(Stream& s, const char* name, Tensor dx, T* dw, T* db, View dy
   T* partials = scratch.template data<T>();
   if (dw) {
     launch(s, name, norm_backward_w<T, kCentred>, chunks, kThreads, partials, dy.data<T>(), x.data<T>(), mean,
-         rstd.data<T>(), n, c);
+           rstd.data<T>(), n, c);
     launch(s, name, add_partials<T>, columns, kThreads, dw, partials, chunks, 2 * c, c);
     if constexpr (kCentred) launch(s, name, add_partials<T>, columns, kThreads, db, partials + c, chunks, 2 * c, c);
   }

@@ -11,7 +11,8 @@ void layernorm_forward(Stream& s, Tensor y, Tensor mean, Tensor rstd, View x, Vi
   if (b) require_shape("layernorm_forward", "b", b, {c});
   dispatch(x.dtype(), [&]<class T>() {
     launch(s, "layernorm_forward", norm_forward<T, true>, blocks_for(n, kRowsOfBlock), kThreads, y.data<T>(),
-           mean.data<T>(), rstd.data<T>(), x.data<T>(), w ? w.data<T>() : nullptr, b ? b.data<T>() : nullptr, eps, n, c);
+           mean.data<T>(), rstd.data<T>(), x.data<T>(), w ? w.data<T>() : nullptr, b ? b.data<T>() : nullptr, eps, n,
+           c);
   });
 }
 

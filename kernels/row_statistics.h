@@ -30,7 +30,8 @@ enum PairScalar { kRows, kWithType, kSquare, kUnits, kUnitWithType, kUnitSquare,
 // [W + 1]: where each type's pairs begin. mean [d] f64.
 KERNEL(pair_statistics, Tensor out, View x, View rows, View offsets, View types, View mean);
 
-// out [n] f64 = x_i . y_i/(||x_i|| ||y_i||) for i in rows [n]; NaN where either is zero. x, y [N, d], each f32 or f64.
+// out [n] f64 = x_i . y_i/(||x_i|| ||y_i||) for i in rows [n]; kNoCosine where either is zero. x, y [N, d], each f32 or f64.
+constexpr double kNoCosine = 2;
 KERNEL(row_cosines, Tensor out, View x, View y, View rows);
 
 }  // namespace nascent

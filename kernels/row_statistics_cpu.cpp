@@ -170,7 +170,7 @@ void row_cosines(Stream& s, Tensor out, View x, View y, View rows) {
         double product = 0;
 #pragma omp simd reduction(+ : product)
         for (std::int64_t j = 0; j < d; ++j) product += static_cast<double>(a[j]) * static_cast<double>(b[j]);
-        out.data<double>()[at] = norms > 0 ? product / norms : std::nan("");
+        out.data<double>()[at] = norms > 0 ? product / norms : kNoCosine;
       }
     });
   };

@@ -75,7 +75,6 @@ void TransformerSpec::check() const {
     throw input_error("model.heads = {}: rotary positions turn {} of a head's {} numbers, expected an even number",
                       heads, rotary().dims, head_size());
   }
-  if (!(rotary_base > 0)) throw input_error("model.rotary_base = {}: expected a number above 0", rotary_base);
   if (!(clip_qkv >= 0)) throw input_error("queries, keys and values are clipped at {}, expected 0 or more", clip_qkv);
   if (parallel && norm_place == NormPlace::kPost)
     throw machine_error("family {}: norms after attention and MLP in parallel", family);

@@ -185,7 +185,7 @@ class MomentsProbe : public Probe {
     for (std::size_t i = 0; i < sum.size(); ++i) {
       for (std::int32_t at = sample.by_sequence.offsets[i]; at < sample.by_sequence.offsets[i + 1]; ++at) {
         const double cosine = cosines[static_cast<std::size_t>(at)];
-        if (std::isnan(cosine)) continue;
+        if (cosine == kNoCosine) continue;
         sum[i] += cosine;
         count[i] += 1;
       }

@@ -273,7 +273,7 @@ TEST_CASE("cosines of rows are those of plain loops, and none where a row is zer
         const double x = data.value(row, j), y = Memory::get(data.y, row * d + j);
         xy += x * y, xx += x * x, yy += y * y;
       }
-      worst.see(out[static_cast<std::size_t>(i)], xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::nan(""), 1);
+      worst.see(out[static_cast<std::size_t>(i)], xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNoCosine, 1);
     }
     CHECK(worst.value() <= 1e-14);
   }

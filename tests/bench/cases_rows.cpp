@@ -4,6 +4,8 @@
 
 #include "kernels/adamw.h"
 #include "kernels/add.h"
+#include "kernels/clip.h"
+#include "kernels/columns.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
@@ -95,6 +97,32 @@ Prepared silu_gate_gradient(Operands& m, const Size& z) {
   return {shape_of(x), {.flop = 11 * numbers(dy), .read = bytes(dy, x), .written = bytes(dx)}, [=](Stream& s) {
             silu_gate_backward(s, dx, dy, x);
           }};
+}
+
+// Two comparisons a number of q, k and v.
+Prepared clip(Operands& m, const Size& z) {
+  const Tensor x = m.normal({z.n(), 3 * z.c}), y = m.zeros(x.shape());
+  return {shape_of(x), {.flop = 2 * numbers(x), .read = bytes(x), .written = bytes(y)}, [=](Stream& s) {
+            clip_forward(s, y, x, 0.8);
+          }};
+}
+
+Prepared clip_gradient(Operands& m, const Size& z) {
+  const Tensor x = m.normal({z.n(), 3 * z.c}), dy = m.normal(x.shape()), dx = m.zeros(x.shape());
+  return {shape_of(x), {.flop = 2 * numbers(x), .read = bytes(dy, x), .written = bytes(dx)}, [=](Stream& s) {
+            clip_backward(s, dx, dy, x, 0.8);
+          }};
+}
+
+// The queries among q, k and v.
+Prepared take(Operands& m, const Size& z) {
+  const Tensor x = m.normal({z.n(), 3 * z.c}), y = m.zeros({z.n(), z.c});
+  return {shape_of(y), {.read = bytes(y), .written = bytes(y)}, [=](Stream& s) { take_columns(s, y, x, 0); }};
+}
+
+Prepared put(Operands& m, const Size& z) {
+  const Tensor y = m.normal({z.n(), z.c}), x = m.zeros({z.n(), 3 * z.c});
+  return {shape_of(y), {.read = bytes(y), .written = bytes(y)}, [=](Stream& s) { put_columns(s, x, y, 0); }};
 }
 
 // Three for each number of q and k; v is only copied. Backward is the same turn by -a.
@@ -195,6 +223,10 @@ std::vector<Case> row_cases() {
           activation_gradient(gelu_erf_backward, 11),
           {"silu_gate_forward", "", silu_gate},
           {"silu_gate_backward", "", silu_gate_gradient},
+          {"clip_forward", "", clip},
+          {"clip_backward", "", clip_gradient},
+          {"take_columns", "", take},
+          {"put_columns", "", put},
           turn(rotary_forward),
           turn(rotary_backward),
           {"embedding_forward", "", embedding},
