@@ -79,9 +79,9 @@ RunFacts RunData::facts(const Config& config, const TransformerSpec& spec) const
   return facts;
 }
 
-RunPlan::RunPlan(Config config_, ProbeSet& probes_)
-    : config(std::move(config_)),
-      probes(probes_),
+RunPlan::RunPlan(Config run_config, ProbeSet& run_probes)
+    : config(std::move(run_config)),
+      probes(run_probes),
       checkpoints(Schedule::parse(config.checkpoints.at, "checkpoints.at")),
       resumable(Schedule::parse(config.checkpoints.resumable, "checkpoints.resumable")),
       evaluations(Schedule::parse(config.eval.at, "eval.at")),

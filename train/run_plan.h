@@ -41,7 +41,7 @@ struct RunData {
 struct RunPlan {
   // config: checked (Config::check). Everything else that can be wrong with the input throws here. Tells the probes the
   // taps and the sequence.
-  RunPlan(Config config, ProbeSet& probes);
+  RunPlan(Config run_config, ProbeSet& run_probes);
 
   std::filesystem::path folder() const { return std::filesystem::path("runs") / config.name; }
   // The model's slabs, the optimizer's and the batch's to the byte; the rest is of the order of what it names.

@@ -4,8 +4,8 @@ namespace nascent {
 namespace {
 
 // All that a handler may do is to write one of these.
-volatile std::sig_atomic_t stop_asked = 0;
-volatile std::sig_atomic_t save_asked = 0;
+volatile std::sig_atomic_t stop_asked = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): see above
+volatile std::sig_atomic_t save_asked = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): see above
 
 void ask_to_stop(int signal) { stop_asked = signal; }
 void ask_to_save(int) { save_asked = 1; }

@@ -17,7 +17,7 @@ class Signals {
   bool take_save();  // whether a save was asked for since the last call
 
  private:
-  struct sigaction interrupt_before_, terminate_before_, user_before_;
+  struct sigaction interrupt_before_ = {}, terminate_before_ = {}, user_before_ = {};
 };
 
 }  // namespace nascent
