@@ -13,9 +13,9 @@ TransformerSpec llama_base();
 
 // Sizes of a model; key_value_heads 0: as many as heads.
 struct LlamaSizes {
-  std::int64_t vocab, context, width, hidden, layers, heads, key_value_heads = 0;
+  std::int64_t vocab = 0, context = 0, width = 0, hidden = 0, layers = 0, heads = 0, key_value_heads = 0;
 };
-TransformerSpec with_sizes(TransformerSpec base, const LlamaSizes& sizes);
+TransformerSpec with_sizes(TransformerSpec spec, const LlamaSizes& sizes);
 
 // Without a size for it the MLP has 8/3 of the width, up to a multiple of 8: as many parameters as one of four times the width has
 // without a gate.
