@@ -117,12 +117,13 @@ Prepared clip_gradient(Operands& m, const Size& z) {
 // The queries among q, k and v.
 Prepared take(Operands& m, const Size& z) {
   const Tensor x = m.normal({z.n(), 3 * z.c}), y = m.zeros({z.n(), z.c});
-  return {shape_of(y), {.read = bytes(y), .written = bytes(y)}, [=](Stream& s) { take_columns(s, y, x, 0); }};
+  return {
+      shape_of(y), {.flop = 0, .read = bytes(y), .written = bytes(y)}, [=](Stream& s) { take_columns(s, y, x, 0); }};
 }
 
 Prepared put(Operands& m, const Size& z) {
   const Tensor y = m.normal({z.n(), z.c}), x = m.zeros({z.n(), 3 * z.c});
-  return {shape_of(y), {.read = bytes(y), .written = bytes(y)}, [=](Stream& s) { put_columns(s, x, y, 0); }};
+  return {shape_of(y), {.flop = 0, .read = bytes(y), .written = bytes(y)}, [=](Stream& s) { put_columns(s, x, y, 0); }};
 }
 
 // Three for each number of q and k; v is only copied. Backward is the same turn by -a.
